@@ -1,0 +1,51 @@
+# One command each, on a machine with Python and pip. The environment is made on first use.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test check bench golden clean
+
+demo: $(VENV)/.demo  ## run a real workload under the live view
+	$(BIN)/taskmeter demo
+
+test: $(VENV)/.test prometheus  ## the whole suite, on the newest and the oldest supported Dask
+	$(BIN)/python -m pytest tests
+	VENV=$(VENV) tests/oldest.sh
+
+check: $(VENV)/.check  ## lint, format, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench prometheus  ## every benchmark of benchmarks/, one after the other
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+golden: $(VENV)/.test  ## rewrite the golden files of the text formats
+	$(BIN)/python -m pytest tests/exporters --rewrite-golden
+
+clean:
+	rm -rf $(VENV) $(VENV)-oldest
+
+.PHONY: prometheus
+prometheus:
+	@command -v promtool >/dev/null && command -v prometheus >/dev/null || ./tests/install-prometheus.sh
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $@
+
+$(VENV)/.check: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[check]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@

@@ -1,0 +1,132 @@
+"""What an attempt is, how it can end, and what is summed over attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+#: A Dask key: a string, bytes, a number, or a tuple of keys.
+Key: TypeAlias = "str | bytes | int | float | tuple[Key, ...]"
+
+#: How an attempt can end, in the order that reports use.
+OUTCOMES = ("ok", "failed", "cancelled", "rescheduled", "lost")
+
+#: The name that prefixes beyond a cap share.
+OTHER = "__other__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptTotals:
+    """How many attempts ended one way, and the compute seconds they took.
+
+    Parameters
+    ----------
+    count
+        Ended attempts.
+    seconds
+        Their compute seconds; the part after a secede is not in it.
+    """
+
+    count: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: AttemptTotals) -> AttemptTotals:
+        return AttemptTotals(count=self.count + other.count, seconds=self.seconds + other.seconds)
+
+    def __sub__(self, other: AttemptTotals) -> AttemptTotals:
+        return AttemptTotals(
+            count=max(0, self.count - other.count), seconds=max(0.0, self.seconds - other.seconds)
+        )
+
+
+def no_attempts() -> dict[str, AttemptTotals]:
+    """Give a zero for every outcome, so that a series exists before its first event."""
+    return dict.fromkeys(OUTCOMES, AttemptTotals())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixTotals:
+    """Everything that ended in one prefix.
+
+    Parameters
+    ----------
+    attempts
+        One entry for each of `OUTCOMES`.
+    seceded_seconds
+        Time of ended attempts after they left the thread pool.
+    """
+
+    attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
+    seceded_seconds: float = 0.0
+
+    @property
+    def compute_seconds(self) -> float:
+        """Compute seconds of the ended attempts, whatever their outcome."""
+        return sum(totals.seconds for totals in self.attempts.values())
+
+    def __add__(self, other: PrefixTotals) -> PrefixTotals:
+        return PrefixTotals(
+            attempts={o: self.attempts[o] + other.attempts[o] for o in OUTCOMES},
+            seceded_seconds=self.seceded_seconds + other.seceded_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningAttempt:
+    """An attempt in flight, as it stood at one instant.
+
+    Parameters
+    ----------
+    key, run_id
+        Which attempt.
+    prefix
+        The prefix it counts under.
+    compute_seconds, seceded_seconds
+        What it has used since it is being metered.
+    age_seconds
+        Time since its code started, metered or not.
+    seceded
+        It has left the thread pool.
+    cancelled
+        Nobody waits for it any more, but its thread runs on.
+    """
+
+    key: Key
+    run_id: int
+    prefix: str
+    compute_seconds: float
+    seceded_seconds: float
+    age_seconds: float
+    seceded: bool = False
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """An attempt in flight somewhere in the cluster.
+
+    Parameters
+    ----------
+    worker
+        Address of the worker that runs it.
+    key
+        The key, as text.
+    prefix
+        The prefix it counts under.
+    start
+        When its code started, in Unix time by the clock of the process that took the snapshot.
+    compute_seconds, seceded_seconds
+        What it has used so far.
+    seceded, cancelled
+        As in `RunningAttempt`.
+    """
+
+    worker: str
+    key: str
+    prefix: str
+    start: float
+    compute_seconds: float
+    seceded_seconds: float
+    seceded: bool = False
+    cancelled: bool = False

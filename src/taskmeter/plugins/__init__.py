@@ -1,0 +1,1 @@
+"""The only package that knows Dask's Scheduler and Worker."""

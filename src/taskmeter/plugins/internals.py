@@ -1,0 +1,132 @@
+"""Dask's documented but internal attributes that taskmeter reads, all in one place.
+
+Each function says what it needs. Where an attribute is missing (another release of distributed),
+the function gives the answer that makes its caller do without, and nothing breaks.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from distributed import scheduler as dask_scheduler
+
+from taskmeter.core.attempts import Key
+
+logger = logging.getLogger("taskmeter")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+# Worker
+
+
+def worker_task(worker: Any, key: Key) -> Any | None:
+    """Give the worker's TaskState for a key (``Worker.state.tasks``), or None."""
+    return worker.state.tasks.get(key)
+
+
+def holds_slot_or_seceded(worker: Any, task: Any) -> bool:
+    """Tell whether a task's code is running (``WorkerState.executing``, ``.long_running``).
+
+    Cancelled tasks whose thread runs on are in these sets; tasks that are done are not.
+    """
+    return task in worker.state.executing or task in worker.state.long_running
+
+
+def has_seceded(worker: Any, task: Any) -> bool:
+    """Tell whether a running task has left the thread pool (``WorkerState.long_running``)."""
+    return task in worker.state.long_running
+
+
+def running_tasks(worker: Any) -> Iterator[Any]:
+    """Iterate over the tasks whose code is running."""
+    yield from tuple(worker.state.executing)
+    yield from tuple(worker.state.long_running)
+
+
+def code_start(task: Any) -> float | None:
+    """Give the wall-clock time at which a task's code began (``TaskState.start_time``)."""
+    return getattr(task, "start_time", None)
+
+
+def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
+    """Give the length of the last compute action, which Dask measures in the task's own thread.
+
+    Parameters
+    ----------
+    startstops
+        ``[{"action": ..., "start": ..., "stop": ...}]``
+    skip
+        So many entries belong to earlier attempts.
+    """
+    for entry in reversed((startstops or ())[skip:]):
+        if entry.get("action") == "compute":
+            return float(entry["stop"]) - float(entry["start"])
+    return None
+
+
+# Scheduler
+
+
+def heartbeat_interval(scheduler: Any) -> float:
+    """Give the seconds between heartbeats that the scheduler asks for."""
+    interval = getattr(dask_scheduler, "heartbeat_interval", None)
+    seconds = interval(len(scheduler.workers)) if interval is not None else 0.5
+    return max(0.5, float(seconds)) if math.isfinite(seconds) else 0.5
+
+
+def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
+    """Tell whether the scheduler still waits for this attempt of a key on this worker.
+
+    Needs ``TaskState.processing_on`` and, where it exists, ``TaskState.run_id``.
+    """
+    task = scheduler.tasks.get(key)
+    if task is None or task.processing_on is None or task.processing_on.address != worker:
+        return False
+    return getattr(task, "run_id", run_id) == run_id
+
+
+def executing(worker_state: Any) -> Mapping[Any, float]:
+    """Give ``{TaskState: seconds}`` as of a worker's last heartbeat (``WorkerState.executing``)."""
+    return getattr(worker_state, "executing", None) or {}
+
+
+# Both
+
+
+def contained(errors: dict[str, int], where: str, hook: Callable[P, T]) -> Callable[P, T | None]:
+    """Make of a function one that never raises: an error is counted, logged once, and gives None.
+
+    Parameters
+    ----------
+    errors
+        ``{where: times}``, which the error is counted in.
+    where
+        The name it is counted under.
+    hook
+        The function.
+    """
+
+    @functools.wraps(hook)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return hook(*args, **kwargs)
+        except Exception:  # noqa: BLE001 (our bug must not be Dask's)
+            count_error(errors, where)
+            return None
+
+    return guarded
+
+
+def count_error(errors: dict[str, int], where: str) -> None:
+    """Count an error that is being handled, and log the first of its kind with its traceback."""
+    errors[where] = errors.get(where, 0) + 1
+    if errors[where] == 1:
+        logger.warning(
+            "taskmeter: error in %s; it is counted, and Dask goes on", where, exc_info=True
+        )

@@ -1,0 +1,320 @@
+"""SchedulerMeter: keeps the account of the whole cluster, and the one thing to install."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from time import monotonic
+from typing import Any
+
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.metrics import time
+from tornado.ioloop import PeriodicCallback
+
+from taskmeter.config import Settings
+from taskmeter.core.attempts import Key
+from taskmeter.core.fleet import Fleet
+from taskmeter.core.pacing import Pacer
+from taskmeter.core.report import PROTOCOL, ReportError
+from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.exporters.prometheus import Exporter
+from taskmeter.plugins import internals
+from taskmeter.plugins.http import Mount, mount
+from taskmeter.plugins.internals import contained, count_error, logger
+from taskmeter.plugins.loader import LOADER, make_loader
+from taskmeter.plugins.transport import unpack
+from taskmeter.plugins.unmetered import UnmeteredWorkers
+from taskmeter.plugins.worker import EXTENSION, REPORT_OP
+from taskmeter.version import __version__
+
+#: Names of the scheduler's handlers that clients call.
+SNAPSHOT_OP = "taskmeter_snapshot"
+UNINSTALL_OP = "taskmeter_uninstall"
+
+#: Where clients see that the scheduler has taskmeter, with the public `Client.get_metadata`.
+METADATA_KEY = "taskmeter"
+
+#: A worker has this many heartbeats' time for its first report, then it counts as unmetered.
+GRACE_INTERVALS = 4
+
+#: How long a snapshot waits for fresh reports; it goes on without those of workers that hang.
+REFRESH_SECONDS = 2.0
+
+
+class Receiver:
+    """The scheduler's end of the heartbeat extension.
+
+    It stays behind when taskmeter is removed, without a meter: a heartbeat that brings a report
+    to a scheduler without the extension would close the worker.
+    """
+
+    def __init__(self, meter: SchedulerMeter | None) -> None:
+        self.meter = meter
+
+    def heartbeat(self, ws: Any, data: Any) -> None:
+        """Take in what a worker's heartbeat brings; never raises."""
+        meter = self.meter
+        if meter is not None:
+            contained(meter.errors, "report", meter.receive)(ws.address, data)
+
+
+class SchedulerMeter(SchedulerPlugin):  # type: ignore[misc] # distributed ships no types
+    """Keeps the account of the whole cluster, from the reports of its workers.
+
+    Installing it is all there is to do: it sends the workers their part, mounts the metrics
+    endpoint on the scheduler's HTTP server, and answers clients.
+    """
+
+    name = "taskmeter"
+    idempotent = True
+
+    # The scheduler calls this for every plugin at every transition of every task. Reports tell all
+    # that transitions would, so nothing is to be done here; and a method of a C type that takes
+    # any arguments does nothing in a fifth of the time of an empty Python function.
+    transition = "".format
+
+    def __init__(self) -> None:
+        #: {where: times} errors in hooks
+        self.errors: dict[str, int] = {}
+        self._receiver: Receiver | None = None
+
+    # Setting up and down
+
+    async def start(self, scheduler: Any) -> None:
+        """Begin metering; calling it again changes nothing."""
+        if self._receiver is not None:
+            return
+        settings = Settings.from_dask()
+        now = monotonic()
+        self.scheduler = scheduler
+        self.began = time()
+        self.fleet = Fleet(
+            nthreads=scheduler.total_nthreads,
+            at=now,
+            max_prefixes=settings.tracked_prefixes,
+            intervals=settings.extrapolation_intervals,
+        )
+        self.pacer = Pacer()
+        self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
+        # The scheduler's side comes first: a report must find somebody to take it.
+        self._receiver = scheduler.extensions[EXTENSION] = Receiver(self)
+        scheduler.handlers[SNAPSHOT_OP] = self.serve_snapshot
+        scheduler.handlers[UNINSTALL_OP] = self.uninstall
+        self._announce()
+        exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
+        self._mount: Mount | None = contained(self.errors, "mount", mount)(scheduler, exporter)
+        for address in scheduler.workers:
+            self._watch(address, now)
+        self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), 500)
+        self._tending.start()
+        scheduler.periodic_callbacks["taskmeter"] = self._tending
+        await scheduler.register_worker_plugin(
+            None, plugin=make_loader(), name=LOADER, idempotent=False
+        )
+
+    async def close(self) -> None:
+        """Leave nothing behind when the scheduler closes."""
+        self._remove()
+
+    async def uninstall(self, comm: Any = None) -> str:  # noqa: ARG002 (Dask's handlers get a comm)
+        """Stop metering, on the workers too."""
+        scheduler = self.scheduler
+        self._remove()
+        if scheduler.plugins.get(self.name) is self:
+            await scheduler.unregister_scheduler_plugin(self.name)
+        if LOADER in scheduler.worker_plugins:
+            await scheduler.unregister_worker_plugin(None, name=LOADER)
+        return "OK"
+
+    def _remove(self) -> None:
+        if self._receiver is None:
+            return
+        self._receiver.meter = None
+        self._receiver = None
+        self._tending.stop()
+        self.scheduler.periodic_callbacks.pop("taskmeter", None)
+        for operation in (SNAPSHOT_OP, UNINSTALL_OP):
+            self.scheduler.handlers.pop(operation, None)
+        self.scheduler.task_metadata.pop(METADATA_KEY, None)
+        if self._mount is not None:
+            contained(self.errors, "unmount", self._mount.unmount)()
+
+    def _announce(self) -> None:
+        self.scheduler.task_metadata[METADATA_KEY] = {"version": __version__, "protocol": PROTOCOL}
+
+    # Hooks
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        """Note that the cluster grew."""
+        contained(self.errors, "add_worker", self._joined)(scheduler.total_nthreads, worker)
+
+    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:  # noqa: ARG002
+        """Note that a worker went away: what it was running is lost."""
+        contained(self.errors, "remove_worker", self._left)(scheduler.total_nthreads, worker)
+
+    def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
+        """Say again that taskmeter is here: the scheduler has just forgotten all metadata."""
+        contained(self.errors, "restart", self._announce)()
+
+    def receive(self, worker: str, data: Any) -> None:
+        """Take in a report as it came."""
+        if not data:
+            return
+        try:
+            report = unpack(data)
+        except ReportError as error:
+            self._reject(worker, str(error))
+            return
+        self.unmetered.forget(worker)
+        self.fleet.apply(
+            worker, report, monotonic(), interval=internals.heartbeat_interval(self.scheduler)
+        )
+
+    def _reject(self, worker: str, why: str) -> None:
+        if why not in self.fleet.anomalies:
+            logger.warning(
+                "taskmeter: ignoring a %s from worker %s; install the same version everywhere",
+                why,
+                worker,
+            )
+        self.fleet.reject(why)
+
+    def _joined(self, nthreads: int, worker: str) -> None:
+        now = monotonic()
+        self.fleet.capacity.change(nthreads, now)
+        self._watch(worker, now)
+
+    def _left(self, nthreads: int, worker: str) -> None:
+        now = monotonic()
+        self.fleet.capacity.change(nthreads, now)
+        self.fleet.depart(worker, now)
+        self.unmetered.forget(worker)
+        self._listen()
+
+    # Workers without a meter
+
+    def _watch(self, worker: str, now: float) -> None:
+        self.unmetered.watch(worker, self.scheduler.workers[worker].server_id, now)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Hear transitions while, and only while, there are workers that do not report."""
+        if self.unmetered:
+            self.transition = self._hear
+        else:
+            self.__dict__.pop("transition", None)
+
+    def _hear(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        if start == "processing":
+            contained(self.errors, "transition", self._note)(key, finish, kwargs)
+
+    def _note(self, key: Key, finish: str, kwargs: dict[str, Any]) -> None:
+        task = self.scheduler.tasks[key]
+        self.unmetered.note(
+            key,
+            task.prefix.name,
+            finish,
+            monotonic(),
+            kwargs.get("worker"),
+            kwargs.get("startstops"),
+        )
+
+    def _tend(self) -> None:
+        if self.scheduler.plugins.get(self.name) is not self:
+            # Somebody unregistered the plugin without uninstalling taskmeter.
+            self._remove()
+            return
+        self._listen()
+        self._estimate(monotonic())
+
+    def _estimate(self, now: float) -> None:
+        interval = internals.heartbeat_interval(self.scheduler)
+        for address, ws in self.scheduler.workers.items():
+            if address in self.unmetered:
+                self.unmetered.observe(
+                    address, internals.executing(ws), max(0.0, time() - ws.last_seen), now
+                )
+        grace = GRACE_INTERVALS * interval
+        for address, report in self.unmetered.reports(now, grace, self._run_id):
+            self.fleet.apply(address, report, now, interval=interval, estimated=True)
+
+    def _run_id(self, key: Key) -> int:
+        task = self.scheduler.tasks.get(key)
+        return getattr(task, "run_id", 0)
+
+    # Reading
+
+    def snapshot(self, *, details: bool = True) -> Snapshot:
+        """Give everything as it stands now."""
+        now = monotonic()
+        if self.unmetered:
+            self._estimate(now)
+        for worker, meter in tuple(self.fleet.meters.items()):
+            ended = {
+                (a.key, a.run_id)
+                for a in meter.running()
+                if not a.cancelled
+                and not internals.is_processing(self.scheduler, a.key, worker, a.run_id)
+            }
+            self.fleet.end(worker, ended)
+        return self.fleet.snapshot(
+            now,
+            at=time(),
+            start=self.began,
+            workers=self._workers(now) if details else (),
+            errors=self.errors,
+            details=details,
+        )
+
+    def scrape(self) -> Snapshot:
+        """Give what a scrape shall show: no more compute at a time than there was capacity."""
+        return self.pacer.pace(self.snapshot(details=False))
+
+    def _workers(self, now: float) -> tuple[WorkerStatus, ...]:
+        found = []
+        for address, ws in self.scheduler.workers.items():
+            meter = self.fleet.meters.get(address)
+            metered = meter is not None and not meter.estimated
+            found.append(
+                WorkerStatus(
+                    address=address,
+                    name=str(ws.name),
+                    nthreads=ws.nthreads,
+                    metered=metered,
+                    report_age_seconds=now - meter.received if meter and metered else None,
+                    version=meter.report.version if meter else "",
+                )
+            )
+        return tuple(found)
+
+    async def serve_snapshot(self, comm: Any = None, *, refresh: bool = True) -> bytes:  # noqa: ARG002
+        """Answer a client with the snapshot as JSON.
+
+        Parameters
+        ----------
+        comm
+            The client's.
+        refresh
+            Ask the workers for fresh reports first, so that it is exact to this moment.
+        """
+        if refresh:
+            await self._refresh()
+        return json.dumps(self.snapshot().to_dict()).encode()
+
+    async def _refresh(self) -> None:
+        metered = [w for w, meter in self.fleet.meters.items() if not meter.estimated]
+        if metered:
+            await asyncio.wait(
+                [asyncio.ensure_future(self._ask(worker)) for worker in metered],
+                timeout=REFRESH_SECONDS,
+            )
+
+    async def _ask(self, worker: str) -> None:
+        try:
+            answers = await self.scheduler.broadcast(
+                msg={"op": REPORT_OP}, workers=[worker], on_error="ignore"
+            )
+            for data in answers.values():
+                self.receive(worker, data)
+        except Exception:  # noqa: BLE001 (the snapshot goes on with the last report)
+            count_error(self.errors, "refresh")

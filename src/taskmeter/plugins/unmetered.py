@@ -1,0 +1,128 @@
+"""Workers without a meter: what Dask itself knows of their attempts, made into reports.
+
+The length of an attempt that ended ok or failed for good is exact, since Dask tells it. An attempt
+that was retried, rescheduled or cancelled counts as cancelled, with the time that heartbeats saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from taskmeter.core.attempts import Key
+from taskmeter.core.ledger import AttemptLedger
+from taskmeter.core.report import Report, Reporter
+from taskmeter.plugins import internals
+
+#: The scheduler knows of one attempt of a key at a time.
+_RUN_ID = 0
+
+
+class UnmeteredWorkers:
+    """Accounts for workers that do not (or not yet) report by themselves.
+
+    Parameters
+    ----------
+    max_prefixes
+        As in `AttemptLedger`.
+    """
+
+    def __init__(self, *, max_prefixes: int) -> None:
+        self.max_prefixes = max_prefixes
+        #: {worker: (since when it is watched, its account)}
+        self._watched: dict[str, tuple[float, Reporter]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._watched)
+
+    def __contains__(self, worker: str) -> bool:
+        return worker in self._watched
+
+    def watch(self, worker: str, server_id: str, now: float) -> None:
+        """Begin to account for a worker."""
+        ledger = AttemptLedger(max_prefixes=self.max_prefixes)
+        self._watched[worker] = (now, Reporter(ledger, meter=f"estimate of {server_id}"))
+
+    def forget(self, worker: str) -> None:
+        """Stop accounting for a worker, because it reports by itself or has gone."""
+        self._watched.pop(worker, None)
+
+    def observe(self, worker: str, executing: Mapping[Any, float], age: float, now: float) -> None:
+        """Take in what a heartbeat said is executing.
+
+        Parameters
+        ----------
+        worker
+            Whose heartbeat.
+        executing
+            ``{TaskState: seconds}``
+        age
+            Seconds since the heartbeat.
+        now
+            The instant, on the scheduler's monotonic clock.
+        """
+        since, reporter = self._watched[worker]
+        ledger = reporter.ledger
+        for task, seconds in executing.items():
+            gone = task.processing_on is None or task.processing_on.address != worker
+            if not gone and not ledger.is_running(task.key, _RUN_ID):
+                began = now - age - seconds
+                ledger.start(task.key, _RUN_ID, task.prefix.name, began, metered_from=since)
+
+    def note(
+        self, key: Key, prefix: str, finish: str, now: float, worker: str | None, startstops: Any
+    ) -> None:
+        """Take in that a task is no longer processing.
+
+        Parameters
+        ----------
+        key, prefix
+            Which task.
+        finish
+            The state it went to.
+        now
+            The instant.
+        worker
+            Where it ran; known only if it ended there.
+        startstops
+            What the worker timed; None if it did not say.
+        """
+        if worker is not None:
+            if worker not in self._watched:
+                return
+            since, reporter = self._watched[worker]
+            seconds = internals.compute_seconds(startstops)
+            if seconds is not None and not reporter.ledger.is_running(key, _RUN_ID):
+                began = now - max(0.0, seconds)
+                reporter.ledger.start(key, _RUN_ID, prefix, began, metered_from=since)
+            outcome = "ok" if finish == "memory" else "failed"
+            if reporter.ledger.is_running(key, _RUN_ID):
+                reporter.ledger.end(key, _RUN_ID, outcome, now, seconds)
+            return
+        for _, reporter in self._watched.values():
+            if reporter.ledger.is_running(key, _RUN_ID):
+                reporter.ledger.end(key, _RUN_ID, "cancelled", now)
+
+    def reports(
+        self, now: float, grace: float, run_id: Callable[[Key], int]
+    ) -> Iterator[tuple[str, Report]]:
+        """Make the reports of those that have had time enough to report by themselves.
+
+        Parameters
+        ----------
+        now
+            The instant.
+        grace
+            Seconds that a worker has for its first report.
+        run_id
+            Gives the run id by which the scheduler knows a key now.
+        """
+        for worker, (since, reporter) in self._watched.items():
+            if now - since > grace:
+                report = reporter.report(now)
+                yield worker, _with_run_ids(report, run_id)
+
+
+def _with_run_ids(report: Report, run_id: Callable[[Key], int]) -> Report:
+    return replace(report, running=tuple(replace(a, run_id=run_id(a.key)) for a in report.running))

@@ -1,0 +1,213 @@
+"""WorkerMeter: keeps the exact account of one worker and tells the scheduler."""
+
+from __future__ import annotations
+
+import uuid
+from time import monotonic
+from typing import Any
+
+from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.metrics import time
+
+from taskmeter.config import Settings
+from taskmeter.core.attempts import Key
+from taskmeter.core.fleet import Fleet
+from taskmeter.core.ledger import AttemptLedger
+from taskmeter.core.report import Reporter
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.exporters.prometheus import Exporter
+from taskmeter.plugins import internals
+from taskmeter.plugins.http import Mount, mount
+from taskmeter.plugins.internals import contained, count_error
+from taskmeter.plugins.loader import METER
+from taskmeter.plugins.transitions import ACTIVE, meaning
+from taskmeter.plugins.transport import pack
+from taskmeter.version import __version__
+
+#: Name of the heartbeat extension, on both sides.
+EXTENSION = "taskmeter"
+
+#: Name of the worker's handler that gives a fresh report.
+REPORT_OP = "taskmeter_report"
+
+
+class _Live:
+    """Where an attempt in flight stands in Dask's own records."""
+
+    __slots__ = ("begun", "earlier", "hooked", "hooked_wall", "run_id")
+
+    def __init__(self, run_id: int, hooked: float, hooked_wall: float, earlier: int) -> None:
+        self.run_id = run_id
+        #: when the hook was told, on the monotonic and on the wall clock
+        self.hooked = hooked
+        self.hooked_wall = hooked_wall
+        #: startstops of earlier attempts
+        self.earlier = earlier
+        #: the start of the code itself is known
+        self.begun = False
+
+
+class WorkerMeter(WorkerPlugin):  # type: ignore[misc] # distributed ships no types
+    """Keeps the exact account of what one worker runs.
+
+    Parameters
+    ----------
+    reporting
+        The scheduler has taskmeter, so reports may ride on the heartbeat. Under a scheduler
+        without it the meter stays silent: a heartbeat with an extension that the scheduler does
+        not know makes the worker close itself.
+    """
+
+    name = METER
+
+    def __init__(self, *, reporting: bool = False) -> None:
+        self.reporting = reporting
+        #: {where: times} errors in hooks
+        self.errors: dict[str, int] = {}
+
+    # Setting up
+
+    def setup(self, worker: Any) -> None:
+        """Start metering; attempts already in flight are counted from now on."""
+        try:
+            settings = Settings.from_dask()
+        except ValueError:
+            count_error(self.errors, "settings")
+            settings = Settings()
+        now, wall = monotonic(), time()
+        self.worker = worker
+        self.start = wall
+        self.ledger = AttemptLedger(max_prefixes=settings.tracked_prefixes)
+        self.reporter = Reporter(self.ledger, meter=uuid.uuid4().hex)
+        #: {key: where its attempt in flight stands}
+        self._live: dict[Key, _Live] = {}
+        #: the worker's own figures, made of reports to itself
+        self._own = Reporter(self.ledger, meter="own")
+        self._own_fleet = Fleet(
+            nthreads=worker.state.nthreads, at=now, max_prefixes=settings.tracked_prefixes
+        )
+        self._take_over(now, wall)
+        worker.handlers[REPORT_OP] = self.serve_report
+        if self.reporting:
+            worker.extensions[EXTENSION] = self
+        exporter = Exporter(self.snapshot, scope="worker", settings=settings)
+        self._mount: Mount | None = contained(self.errors, "mount", mount)(worker, exporter)
+
+    def teardown(self, worker: Any) -> None:
+        """Stop metering and leave nothing behind."""
+        if worker.extensions.get(EXTENSION) is self:
+            del worker.extensions[EXTENSION]
+        if worker.handlers.get(REPORT_OP) == self.serve_report:
+            del worker.handlers[REPORT_OP]
+        if self._mount is not None:
+            contained(self.errors, "unmount", self._mount.unmount)()
+
+    def _take_over(self, now: float, wall: float) -> None:
+        for task in internals.running_tasks(self.worker):
+            began = internals.code_start(task)
+            age = 0.0 if began is None else max(0.0, wall - began)
+            self._live[task.key] = live = _Live(task.run_id, now, wall, len(task.startstops))
+            live.begun = True
+            self.ledger.start(task.key, task.run_id, task.prefix, now - age, metered_from=now)
+            if internals.has_seceded(self.worker, task):
+                self.ledger.secede(task.key, task.run_id, now)
+
+    # Hooks
+
+    def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:  # noqa: ARG002
+        """Note what a transition of a task means for its attempt."""
+        if finish == "executing" or (start in ACTIVE and key in self._live):
+            try:
+                self._note(key, start, finish)
+            except Exception:  # noqa: BLE001 (our bug must not be Dask's)
+                count_error(self.errors, "worker transition")
+
+    def _note(self, key: Key, start: str, finish: str) -> None:
+        now = monotonic()
+        task = internals.worker_task(self.worker, key)
+        if task is None:
+            self._end(key, None, "cancelled", now)
+            return
+        event = meaning(
+            start=start,
+            finish=finish,
+            state=task.state,
+            running=internals.holds_slot_or_seceded(self.worker, task),
+            seceded=internals.has_seceded(self.worker, task),
+        )
+        if event is None:
+            return
+        if event == "start":
+            if key in self._live:
+                self._end(key, None, "cancelled", now)
+            self._live[key] = _Live(task.run_id, now, time(), len(task.startstops))
+            self.ledger.start(key, task.run_id, task.prefix, now)
+            return
+        run_id = self._live[key].run_id
+        if event == "secede":
+            self._begin(key, task, now)
+            self.ledger.secede(key, run_id, now)
+        elif event in {"cancel", "resume"}:
+            self.ledger.cancel(key, run_id, cancelled=event == "cancel")
+        else:
+            self._end(key, task, event, now)
+
+    def _begin(self, key: Key, task: Any, now: float) -> None:
+        """Move an attempt's start from the hook to its code, once that is known."""
+        live = self._live[key]
+        began = internals.code_start(task)
+        if live.begun or began is None or began < live.hooked_wall:
+            return
+        # A difference on one clock; a wall clock that was set meanwhile must not hurt.
+        late = min(max(0.0, began - live.hooked_wall), now - live.hooked)
+        self.ledger.correct_start(key, live.run_id, live.hooked + late)
+        live.begun = True
+
+    def _end(self, key: Key, task: Any | None, outcome: str, now: float) -> None:
+        seconds = None
+        if task is not None:
+            self._begin(key, task, now)
+            seconds = internals.compute_seconds(task.startstops, skip=self._live[key].earlier)
+        self.ledger.end(key, self._live.pop(key).run_id, outcome, now, seconds)
+
+    def _sweep(self, now: float) -> None:
+        """End the attempts whose end no transition told, such as a key scattered meanwhile."""
+        for key in tuple(self._live):
+            task = internals.worker_task(self.worker, key)
+            if task is not None and internals.holds_slot_or_seceded(self.worker, task):
+                self._begin(key, task, now)
+            else:
+                kept = task is not None and task.state == "memory"
+                self._end(key, task, "ok" if kept else "cancelled", now)
+
+    # Reports
+
+    def heartbeat(self) -> bytes:
+        """Give what rides on the worker's heartbeat; an empty report where there is a fault."""
+        try:
+            return self._report()
+        except Exception:  # noqa: BLE001 (a heartbeat that raises closes the worker)
+            count_error(self.errors, "worker heartbeat")
+            return b""
+
+    def serve_report(self, comm: Any = None) -> bytes:  # noqa: ARG002 (Dask's handlers get a comm)
+        """Give a fresh report with everything in it, for a snapshot that shall be exact."""
+        try:
+            return self._report(full=True)
+        except Exception:  # noqa: BLE001 (the scheduler goes on with the last report)
+            count_error(self.errors, "worker report")
+            return b""
+
+    def _report(self, *, full: bool = False) -> bytes:
+        now = monotonic()
+        self._sweep(now)
+        return pack(self.reporter.report(now, full=full, errors=self.errors, version=__version__))
+
+    def snapshot(self) -> Snapshot:
+        """Give the worker's own figures, exact to this instant."""
+        now = monotonic()
+        self._sweep(now)
+        self._own_fleet.apply(
+            self.worker.address, self._own.report(now, full=True, errors=self.errors), now
+        )
+        return self._own_fleet.snapshot(now, at=time(), start=self.start)

@@ -1,0 +1,23 @@
+"""What ``dask scheduler --preload taskmeter.preload`` runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from distributed import Scheduler
+
+from taskmeter.plugins.scheduler import SchedulerMeter
+
+logger = logging.getLogger("taskmeter")
+
+
+async def dask_setup(server: Any) -> None:
+    """Install taskmeter on the scheduler; workers get their part from it."""
+    if not isinstance(server, Scheduler):
+        logger.info("taskmeter is installed on the scheduler; a worker needs no preload.")
+        return
+    if SchedulerMeter.name not in server.plugins:
+        meter = SchedulerMeter()
+        await meter.start(server)
+        server.add_plugin(meter)

@@ -1,0 +1,1 @@
+"""A snapshot in, something a person reads out."""
