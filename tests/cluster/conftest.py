@@ -18,6 +18,12 @@ def wait_until(condition: Callable[[], bool], timeout: float = 20.0, what: str =
         time.sleep(0.02)
 
 
+def nap(seconds, *dependencies):
+    """What most tasks of the tests do."""
+    time.sleep(seconds)
+    return seconds
+
+
 class Metered:
     """A real cluster of worker processes with taskmeter in it."""
 

@@ -7,15 +7,10 @@ import signal
 import time
 
 import pytest
-from conftest import wait_until
+from conftest import nap, wait_until
 from distributed import Reschedule, get_client, get_worker, secede, wait
 
 import taskmeter
-
-
-def nap(seconds, *deps):
-    time.sleep(seconds)
-    return seconds
 
 
 def flaky(path, failures, seconds=0.5, error=ValueError):
@@ -152,8 +147,11 @@ class Counter:
 
 
 def add_executor():
+    import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
+    # A nanny's worker is a daemon, which may have no children.
+    multiprocessing.current_process()._config["daemon"] = False
     get_worker_of_process().executors["processes"] = ProcessPoolExecutor(1)
 
 

@@ -70,6 +70,13 @@ def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
     return None
 
 
+def report_gap(worker: Any) -> float:
+    """Give the seconds between two heartbeats of a worker (its periodic callback's setting)."""
+    heartbeat = worker.periodic_callbacks.get("heartbeat")
+    milliseconds = getattr(heartbeat, "callback_time", None)
+    return milliseconds / 1000 if milliseconds else 0.5
+
+
 # Scheduler
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -24,7 +25,7 @@ from taskmeter.plugins.internals import contained, count_error, logger
 from taskmeter.plugins.loader import LOADER, make_loader
 from taskmeter.plugins.transport import unpack
 from taskmeter.plugins.unmetered import UnmeteredWorkers
-from taskmeter.plugins.worker import EXTENSION, REPORT_OP
+from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
 from taskmeter.version import __version__
 
 #: Names of the scheduler's handlers that clients call.
@@ -42,10 +43,10 @@ REFRESH_SECONDS = 2.0
 
 
 class Receiver:
-    """The scheduler's end of the heartbeat extension.
+    """The scheduler's end of the reports, on the heartbeat and between heartbeats.
 
-    It stays behind when taskmeter is removed, without a meter: a heartbeat that brings a report
-    to a scheduler without the extension would close the worker.
+    It stays behind when taskmeter is removed, without a meter: a report to a scheduler that does
+    not know what to do with it would close the worker.
     """
 
     def __init__(self, meter: SchedulerMeter | None) -> None:
@@ -53,12 +54,16 @@ class Receiver:
 
     def heartbeat(self, ws: Any, data: Any) -> None:
         """Take in what a worker's heartbeat brings; never raises."""
+        self.take(ws.address, data)
+
+    def take(self, worker: str, data: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 (a peer of another version may send more)
+        """Take in a report; never raises."""
         meter = self.meter
         if meter is not None:
-            contained(meter.errors, "report", meter.receive)(ws.address, data)
+            contained(meter.errors, "report", meter.receive)(worker, data)
 
 
-class SchedulerMeter(SchedulerPlugin):  # type: ignore[misc] # distributed ships no types
+class SchedulerMeter(SchedulerPlugin):
     """Keeps the account of the whole cluster, from the reports of its workers.
 
     Installing it is all there is to do: it sends the workers their part, mounts the metrics
@@ -71,7 +76,7 @@ class SchedulerMeter(SchedulerPlugin):  # type: ignore[misc] # distributed ships
     # The scheduler calls this for every plugin at every transition of every task. Reports tell all
     # that transitions would, so nothing is to be done here; and a method of a C type that takes
     # any arguments does nothing in a fifth of the time of an empty Python function.
-    transition = "".format
+    transition: Callable[..., object] = "".format
 
     def __init__(self) -> None:
         #: {where: times} errors in hooks
@@ -98,11 +103,14 @@ class SchedulerMeter(SchedulerPlugin):  # type: ignore[misc] # distributed ships
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
         # The scheduler's side comes first: a report must find somebody to take it.
         self._receiver = scheduler.extensions[EXTENSION] = Receiver(self)
+        scheduler.stream_handlers[STREAM_OP] = self._receiver.take
         scheduler.handlers[SNAPSHOT_OP] = self.serve_snapshot
         scheduler.handlers[UNINSTALL_OP] = self.uninstall
         self._announce()
         exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
-        self._mount: Mount | None = contained(self.errors, "mount", mount)(scheduler, exporter)
+        self._mount: Mount | None = contained(self.errors, "mount", mount)(
+            scheduler, exporter, snapshot=self.snapshot
+        )
         for address in scheduler.workers:
             self._watch(address, now)
         self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), 500)

@@ -30,6 +30,12 @@ EXTENSION = "taskmeter"
 #: Name of the worker's handler that gives a fresh report.
 REPORT_OP = "taskmeter_report"
 
+#: Name of the scheduler's stream handler that takes a report between two heartbeats.
+STREAM_OP = "taskmeter-report"
+
+#: After a change, a report is sent at once, but so many at most between two heartbeats.
+REPORTS_A_HEARTBEAT = 5
+
 
 class _Live:
     """Where an attempt in flight stands in Dask's own records."""
@@ -47,7 +53,7 @@ class _Live:
         self.begun = False
 
 
-class WorkerMeter(WorkerPlugin):  # type: ignore[misc] # distributed ships no types
+class WorkerMeter(WorkerPlugin):
     """Keeps the exact account of what one worker runs.
 
     Parameters
@@ -64,6 +70,9 @@ class WorkerMeter(WorkerPlugin):  # type: ignore[misc] # distributed ships no ty
         self.reporting = reporting
         #: {where: times} errors in hooks
         self.errors: dict[str, int] = {}
+        #: the report that is about to be sent
+        self._due: Any = None
+        self._earliest = 0.0
 
     # Setting up
 
@@ -95,6 +104,9 @@ class WorkerMeter(WorkerPlugin):  # type: ignore[misc] # distributed ships no ty
 
     def teardown(self, worker: Any) -> None:
         """Stop metering and leave nothing behind."""
+        self.reporting = False
+        if self._due is not None:
+            worker.loop.remove_timeout(self._due)
         if worker.extensions.get(EXTENSION) is self:
             del worker.extensions[EXTENSION]
         if worker.handlers.get(REPORT_OP) == self.serve_report:
@@ -119,6 +131,8 @@ class WorkerMeter(WorkerPlugin):  # type: ignore[misc] # distributed ships no ty
         if finish == "executing" or (start in ACTIVE and key in self._live):
             try:
                 self._note(key, start, finish)
+                if self._due is None and self.reporting:
+                    self._schedule()
             except Exception:  # noqa: BLE001 (our bug must not be Dask's)
                 count_error(self.errors, "worker transition")
 
@@ -181,6 +195,22 @@ class WorkerMeter(WorkerPlugin):  # type: ignore[misc] # distributed ships no ty
                 self._end(key, task, "ok" if kept else "cancelled", now)
 
     # Reports
+
+    def _schedule(self) -> None:
+        """Have a report sent soon, together with what Dask itself has to tell of the change."""
+        wait = max(0.0, self._earliest - monotonic())
+        self._due = self.worker.loop.call_later(wait, self._send)
+
+    def _send(self) -> None:
+        self._due = None
+        gap = internals.report_gap(self.worker) / REPORTS_A_HEARTBEAT
+        self._earliest = monotonic() + gap
+        if not self.reporting or self.worker.status.name not in {"running", "paused"}:
+            return
+        try:
+            self.worker.batched_send({"op": STREAM_OP, "data": self._report()})
+        except Exception:  # noqa: BLE001 (the next heartbeat brings it)
+            count_error(self.errors, "worker send")
 
     def heartbeat(self) -> bytes:
         """Give what rides on the worker's heartbeat; an empty report where there is a fault."""

@@ -1,0 +1,198 @@
+"""Reach a scheduler, or say in one sentence why not."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import time
+import warnings
+from asyncio import CancelledError
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import dask.config
+from distributed import Client
+from distributed.comm import get_address_host, parse_address, registry, unparse_host_port
+from distributed.utils import sync
+
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.install import NotInstalled, snapshot
+
+#: A scheduler that does not answer within this time counts as unreachable.
+TIMEOUT_SECONDS = 5.0
+
+#: A Dask server greets with the length of its handshake, which is never longer than this.
+_LONGEST_HANDSHAKE = 1 << 20
+
+_EXAMPLE = "The address of a scheduler looks like tcp://127.0.0.1:8786."
+
+
+class Refusal(RuntimeError):  # noqa: N818 (it is not an error of the program)
+    """What was asked for cannot be done; the message says in a sentence why, and what to do."""
+
+
+def connect(address: str) -> Client:
+    """Connect to a scheduler, without becoming the default client.
+
+    Parameters
+    ----------
+    address
+        The scheduler's, such as ``tcp://127.0.0.1:8786``.
+
+    Raises
+    ------
+    Refusal
+        If there is no scheduler that can be reached at this address.
+    """
+    # Never let a Client meet an address that does not work: it waits without a limit for the
+    # handshake of a server that is not Dask's, and a failed one complains when it is deleted.
+    _probe(address)
+    try:
+        return Client(address, timeout=TIMEOUT_SECONDS, set_as_default=False)
+    except Exception as error:
+        raise Refusal(f"Cannot connect to a scheduler at {address}: {_reason(error)}.") from error
+
+
+def read(client: Client) -> Snapshot:
+    """Give a snapshot of a client's cluster; any client, from any thread but its own loop's.
+
+    Raises
+    ------
+    Refusal
+        If the cluster has no taskmeter, or has gone away.
+    """
+    if client.status != "running":
+        # Asking would wait for the scheduler to come back.
+        raise Refusal("The scheduler went away.")
+    address = client.scheduler.address
+    try:
+        # On the loop, where the answer to `snapshot` can be awaited, asynchronous client or not.
+        found: Snapshot = sync(client.loop, snapshot, client)
+    except NotInstalled as error:
+        raise Refusal(str(error)) from error
+    except (OSError, CancelledError) as error:
+        # Requests of a client that is being closed are cancelled.
+        raise Refusal(f"The scheduler at {address} went away.") from error
+    return found
+
+
+def read_complete(client: Client, *, patience: float) -> Snapshot:
+    """Give a snapshot in which all workers report, or the last one when patience ends.
+
+    Parameters
+    ----------
+    client
+        Whose cluster.
+    patience
+        Seconds: a worker that has just begun sends its first report with its next heartbeat.
+
+    Raises
+    ------
+    Refusal
+        As for `read`.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        found = read(client)
+        if all(w.metered for w in found.workers) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+def metrics_url(client: Client, page: str = "/taskmeter/metrics") -> str | None:
+    """Give the address of a page of the scheduler's HTTP server; None if it has no such server."""
+    info: dict[str, Any] = client.scheduler_info(n_workers=0)
+    port = info.get("services", {}).get("dashboard")
+    if not port:
+        return None
+    address = client.scheduler.address
+    host = "localhost" if address.startswith("inproc") else get_address_host(address)
+    secure = dask.config.get("distributed.scheduler.dashboard.tls.cert", None)
+    return f"{'https' if secure else 'http'}://{unparse_host_port(host, port)}{page}"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep log messages and warnings off the terminal, where what matters is said in words.
+
+    This is for the whole process: never around code of the user's.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def silence_dask() -> None:
+    """Keep Dask's log messages off the terminal from here to the end of the process.
+
+    A program leaves clients open and tasks unfinished, and those complain when their cluster is
+    closed.
+    """
+    for name in ["distributed", "asyncio", *logging.root.manager.loggerDict]:
+        if name.split(".")[0] in {"distributed", "asyncio"}:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _probe(address: str) -> None:
+    """Refuse an address at which no scheduler answers."""
+    host, port, scheme = _parts(address)
+    if host is None:
+        return
+    try:
+        with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as connection:
+            # A TLS server waits for the client's greeting; all other Dask servers greet first.
+            greets = scheme != "tcp" or _is_greeting(connection)
+    except OSError as error:
+        raise Refusal(
+            f"Nothing answers at {address}: {_reason(error)}. Is the scheduler running?"
+        ) from error
+    if not greets:
+        raise Refusal(
+            f"What answers at {address} does not greet as a Dask scheduler does: it is none, or it "
+            f"hangs, or it is one that wants tls://. {_EXAMPLE}"
+        )
+
+
+def _parts(address: str) -> tuple[str | None, int, str]:
+    """Give host, port and scheme; no host if the scheme is not one of sockets."""
+    if address.startswith("inproc://"):
+        raise Refusal(f"{address} can be reached only from inside its own process.")
+    if urlsplit(address).scheme in {"http", "https"}:
+        raise Refusal(f"{address} is the address of a web page, not of a scheduler. {_EXAMPLE}")
+    try:
+        scheme, location = parse_address(address)
+        backend = registry.get_backend(scheme)
+        if scheme not in {"tcp", "tls"}:
+            return None, 0, scheme
+        host, port = backend.get_address_host_port(location)
+    except ValueError as error:
+        raise Refusal(f"{address!r} is not an address ({error}). {_EXAMPLE}") from error
+    if not host or not 0 < port < 65536:
+        raise Refusal(f"{address!r} is not an address. {_EXAMPLE}")
+    return host, port, scheme
+
+
+def _is_greeting(connection: socket.socket) -> bool:
+    """Tell whether a server says by itself what a Dask server says: the length of its handshake."""
+    try:
+        head = connection.recv(8)
+    except (TimeoutError, ConnectionError):
+        return False
+    return len(head) == 8 and 0 < struct.unpack("<Q", head)[0] < _LONGEST_HANDSHAKE
+
+
+def _reason(error: BaseException) -> str:
+    """Give the cause of an error in a few words."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {TIMEOUT_SECONDS:g} s"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error).rstrip(".") or type(error).__name__

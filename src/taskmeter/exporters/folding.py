@@ -1,0 +1,74 @@
+"""Folding: the cap on the number of prefixes that have series of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from taskmeter.core.attempts import OTHER, OUTCOMES, AttemptTotals
+from taskmeter.core.snapshot import PrefixStats
+
+
+def printable(text: str) -> str:
+    r"""Give text that can be encoded as UTF-8: lone surrogates become ``\udc80`` and the like."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def fold(prefixes: Mapping[str, PrefixStats], cap: int) -> tuple[dict[str, PrefixStats], int]:
+    """Let the first prefixes keep their name, and add the rest up as ``__other__``.
+
+    Sums over all prefixes stay exact, and a counter never falls: sums are correctly rounded, so
+    they grow with what they add up. A name once kept stays kept, because a snapshot gives
+    prefixes in the order they were first seen.
+
+    Parameters
+    ----------
+    prefixes
+        Of a snapshot; a ledger that met its own cap may have an ``__other__`` already.
+    cap
+        Names to keep, ``__other__`` not included.
+
+    Returns
+    -------
+    prefixes
+        At most ``cap + 1``, with names that can be encoded as UTF-8.
+    folded
+        How many prefixes went into ``__other__``.
+    """
+    #: {name as shown: stats of the prefixes that share it}
+    shares: dict[str, list[PrefixStats]] = {}
+    rest: list[PrefixStats] = []
+    folded = 0
+    for name, stats in prefixes.items():
+        shown = printable(name)
+        if shown == OTHER:
+            rest.append(stats)
+        elif shown in shares:
+            shares[shown].append(stats)
+        elif len(shares) < cap:
+            shares[shown] = [stats]
+        else:
+            rest.append(stats)
+            folded += 1
+    if rest:
+        shares[OTHER] = rest
+    return {name: _add_up(share) for name, share in shares.items()}, folded
+
+
+def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
+    if len(share) == 1:
+        return share[0]
+    starts = [stats.oldest_start for stats in share if stats.oldest_start is not None]
+    return PrefixStats(
+        compute_seconds=math.fsum(stats.compute_seconds for stats in share),
+        seceded_seconds=math.fsum(stats.seceded_seconds for stats in share),
+        executing=sum(stats.executing for stats in share),
+        attempts={
+            outcome: AttemptTotals(
+                count=sum(stats.attempts[outcome].count for stats in share),
+                seconds=math.fsum(stats.attempts[outcome].seconds for stats in share),
+            )
+            for outcome in OUTCOMES
+        },
+        oldest_start=min(starts, default=None),
+    )

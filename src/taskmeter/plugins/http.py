@@ -1,0 +1,246 @@
+"""The pages of taskmeter on a Dask server, and its families in Dask's own ``/metrics``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from distributed.core import Status
+from distributed.scheduler import Scheduler
+from distributed.worker import Worker
+from prometheus_client import REGISTRY
+from prometheus_client.core import Metric
+from tornado import routing, web
+from tornado.httputil import HTTPServerRequest
+
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.exporters.exposition import accepts_gzip, compress
+from taskmeter.exporters.prometheus import Exporter, Rendered
+
+logger = logging.getLogger("taskmeter")
+
+#: A server in one of these states will never serve again.
+_GONE = frozenset({Status.stopped, Status.closed, Status.failed})
+
+#: Nor does one that has not begun to.
+_NOT_SERVING = _GONE | {Status.undefined, Status.created, Status.init}
+
+
+class _Page(web.RequestHandler):
+    """One page. What it shows is an argument of its route, so servers share nothing."""
+
+    def initialize(
+        self,
+        exporter: Exporter,
+        page: str,
+        answer: Callable[[HTTPServerRequest], Rendered],
+    ) -> None:
+        self.exporter = exporter
+        self.page = page
+        self.answer = answer
+
+    def get(self) -> None:
+        try:
+            page = self.answer(self.request)
+        except Exception as error:  # noqa: BLE001 (a page must not hurt the server)
+            self.exporter.count(f"page {self.page}", error)
+            page = _apology(error)
+            self.set_status(500)
+        for name, value in page.headers.items():
+            self.set_header(name, value)
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.finish(page.body)
+
+    def compute_etag(self) -> None:
+        """Give none: every answer is new, and a hash of it would cost the event loop."""
+
+
+def _apology(error: Exception) -> Rendered:
+    sentence = (
+        f"taskmeter could not give this page because of an error of its own "
+        f"({type(error).__name__}), which is in the server's log.\n"
+    )
+    return Rendered(body=sentence.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+
+
+def _metrics(exporter: Exporter, request: HTTPServerRequest) -> Rendered:
+    names = request.query_arguments.get("name[]", ())
+    return exporter.render(
+        accept=request.headers.get("Accept", ""),
+        accept_encoding=request.headers.get("Accept-Encoding", ""),
+        names=frozenset(name.decode("utf-8", "replace") for name in names),
+    )
+
+
+def _snapshot(take: Callable[[], Snapshot], request: HTTPServerRequest) -> Rendered:
+    body = as_json(take().to_dict()).encode("ascii")
+    headers = {"Content-Type": "application/json", "Vary": "Accept-Encoding"}
+    if accepts_gzip(request.headers.get("Accept-Encoding", "")):
+        body = compress(body)
+        headers["Content-Encoding"] = "gzip"
+    return Rendered(body=body, headers=headers)
+
+
+def as_json(plain: Any) -> str:
+    """Give JSON in ASCII: lone surrogates are escaped, and what is not a finite number is null."""
+    try:
+        return json.dumps(plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(plain), allow_nan=False)
+
+
+def _finite(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {key: _finite(value) for key, value in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [_finite(value) for value in plain]
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+class _Pages(web.Application):
+    """All pages of one server, and its part in Dask's ``/metrics``."""
+
+    def __init__(self, prefix: str, exporter: Exporter, snapshot: Callable[[], Snapshot]) -> None:
+        #: {page: gives the answer to a request for it}
+        answers = {
+            "metrics": partial(_metrics, exporter),
+            "snapshot.json": partial(_snapshot, snapshot),
+        }
+        super().__init__(
+            [
+                (
+                    f"{prefix}taskmeter/{page}",
+                    _Page,
+                    {"exporter": exporter, "page": page, "answer": answer},
+                )
+                for page, answer in answers.items()
+            ]
+        )
+        self.prefix = prefix
+        self.join: _Join | None = None
+
+
+class _Join:
+    """A prometheus_client collector: the families in the one registry that Dask's page shows.
+
+    That registry is the whole process's, so it can only tell the truth about a process with one
+    server. Which servers there are changes; it is looked up at every scrape.
+    """
+
+    # The registry lives as long as the process. It must not keep a closed server alive.
+    def __init__(self, server: Any, exporter: Exporter) -> None:
+        self._server = weakref.ref(server)
+        self._exporter = weakref.ref(exporter)
+
+    def describe(self) -> list[Metric]:
+        """Declare no names, so that the registry never finds a duplicate; it asks at any rate."""
+        return []
+
+    def collect(self) -> list[Metric]:
+        """Give the families if this server is the only one in the process; never raise."""
+        server, exporter = self._server(), self._exporter()
+        if server is None or exporter is None or server.status in _GONE:
+            self.leave()
+            return []
+        try:
+            return exporter.collect() if _serving() == [server] else []
+        except Exception as error:  # noqa: BLE001 (Dask's own families are on this page)
+            exporter.count("Dask's metrics page", error)
+            return []
+
+    def leave(self) -> None:
+        """Go out of the registry."""
+        with suppress(KeyError):
+            REGISTRY.unregister(self)
+
+
+def _serving() -> list[Any]:
+    """Give the servers of this process that serve; nannies have no figures and do not count."""
+    servers = [*Scheduler._instances, *Worker._instances]  # noqa: SLF001 (Dask's only record of them)
+    return [server for server in servers if server.status not in _NOT_SERVING]
+
+
+class Mount:
+    """The pages that were added to one server.
+
+    Parameters
+    ----------
+    server
+        The server's HTTP application.
+    pages
+        What was added to it.
+    """
+
+    def __init__(self, server: Any, pages: _Pages | None) -> None:
+        self._server = weakref.ref(server)
+        self._pages = pages
+
+    @property
+    def prefix(self) -> str | None:
+        """What the paths of the pages start with, "/" mostly; None if the server has no HTTP."""
+        return None if self._pages is None else self._pages.prefix
+
+    def unmount(self) -> None:
+        """Take the pages away again; repeated calls change nothing."""
+        server, pages = self._server(), self._pages
+        self._pages = None
+        if server is not None and pages is not None:
+            _remove(server, pages)
+
+
+def mount(
+    server: Any, exporter: Exporter, *, snapshot: Callable[[], Snapshot] | None = None
+) -> Mount:
+    """Add taskmeter's pages to a running Dask server, in place of any that are there already.
+
+    Parameters
+    ----------
+    server
+        A Scheduler or a Worker; one without an HTTP server gets no pages.
+    exporter
+        What the metrics are.
+    snapshot
+        Gives what ``snapshot.json`` shows; by default what the metrics show.
+    """
+    application = getattr(server, "http_application", None)
+    if application is None:
+        logger.debug("taskmeter: %r has no HTTP server, so there is no page of metrics", server)
+        return Mount(server, None)
+    for earlier in [app for app in application.applications if isinstance(app, _Pages)]:
+        _remove(server, earlier)
+    pages = _Pages(_http_prefix(server), exporter, snapshot or exporter.take)
+    # First, not last: an application such as Jupyter's answers to every path.
+    application.applications.insert(0, pages)
+    if exporter.settings.join_dask_metrics:
+        pages.join = _Join(server, exporter)
+        REGISTRY.register(pages.join)
+    return Mount(server, pages)
+
+
+def _remove(server: Any, pages: _Pages) -> None:
+    if pages.join is not None:
+        pages.join.leave()
+    with suppress(ValueError):
+        server.http_application.applications.remove(pages)
+
+
+def _http_prefix(server: Any) -> str:
+    """Give what the paths of Dask's own pages start with (its option ``--dashboard-prefix``).
+
+    A scheduler does not keep it, but every server has the page ``health`` unless its routes were
+    configured away.
+    """
+    for rule in server.http_application.wildcard_router.rules:
+        if isinstance(rule.matcher, routing.PathMatches):
+            path = rule.matcher.regex.pattern.removesuffix("$")
+            for page in ("health", "metrics"):
+                if path.endswith("/" + page):
+                    return path.removesuffix(page)
+    return "/"

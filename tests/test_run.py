@@ -1,0 +1,260 @@
+"""``taskmeter run`` and ``taskmeter demo`` as a person meets them: real processes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from command_line import BIN, RUN, execute, reported, script
+
+# Run
+
+
+def test_a_script_runs_as_python_would_run_it(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import sys
+        import dask
+        from naps import nap
+
+        @dask.delayed
+        def double(x):
+            return 2 * nap(x)
+
+        print(__name__, __file__, sys.argv)
+        print(sum(dask.compute(*[double(i) for i in range(6)])))
+        print("to stderr", file=sys.stderr)
+        """,
+    )
+    result = execute(*RUN, path.name, "--workers", "9", "-x", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        f"__main__ {path} ['script.py', '--workers', '9', '-x']",
+        "30",
+    ]
+    said = result.stderr.splitlines()
+    assert re.fullmatch(r"taskmeter: metrics at http://127\.0\.0\.1:\d+/taskmeter/metrics", said[0])
+    assert said[1] == "to stderr"
+    assert reported(result.stderr, "double")[-1] == "6"
+
+
+def test_the_metrics_are_there_while_the_script_runs(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import re, time, urllib.request
+        from distributed import Client
+        from naps import nap
+
+        client = Client()  # finds the cluster that is there
+        client.gather(client.map(nap, range(3)))
+        future = client.submit(nap, -1, seconds=60)
+        dashboard = client.scheduler_info()["services"]["dashboard"]
+        deadline = time.monotonic() + 20
+        while True:
+            url = f"http://127.0.0.1:{dashboard}/taskmeter/metrics"
+            text = urllib.request.urlopen(url).read().decode()
+            if re.search(r'executing{task_prefix_name="nap"} 1(\\.0)?$', text, re.MULTILINE):
+                break
+            assert time.monotonic() < deadline, text
+            time.sleep(0.05)
+        print(len(client.scheduler_info()["workers"]), "worker")
+        """,
+    )
+    result = execute(*RUN, "--quiet", path, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "1 worker\n"
+    assert result.stderr.lstrip().startswith("taskmeter: what script.py ran")
+    # prefix, running, compute, share, ok, oldest
+    row = reported(result.stderr, "nap")
+    assert (row[1], row[4]) == ("1", "3")
+
+
+def test_a_script_that_raises_has_its_own_traceback_and_still_a_report(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import dask
+        from naps import nap
+
+        def mean(values):
+            return sum(values) / len(values)
+
+        print(dask.compute(dask.delayed(nap)(1)))
+        mean([])
+        """,
+    )
+    result = execute(*RUN, path, cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stdout == "(1,)\n"
+    trace = result.stderr[result.stderr.index("Traceback") : result.stderr.index("taskmeter: what")]
+    files = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    assert files == [(str(path), "9"), (str(path), "6")]
+    assert trace.rstrip().endswith("ZeroDivisionError: division by zero")
+    assert reported(result.stderr, "nap")[-1] == "1"
+
+
+def test_a_script_with_a_syntax_error_says_where(tmp_path: Path) -> None:
+    result = execute(*RUN, script(tmp_path, "print('a'\n"), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "SyntaxError" in result.stderr
+    assert "taskmeter/script.py" not in result.stderr
+    assert "no task ran" in result.stderr
+
+
+def test_sys_exit_and_the_restart_of_a_worker_are_as_in_python(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import sys
+        from pathlib import Path
+        from distributed import get_client
+        from naps import nap
+
+        # There is no "if __name__ ..." here, so a second run of this would be seen.
+        with Path("runs").open("a") as runs:
+            runs.write("run\\n")
+        client = get_client()
+        print(client.submit(nap, 1).result())
+        client.restart()
+        print(client.submit(nap, 2).result())
+        sys.exit(7)
+        """,
+    )
+    result = execute(*RUN, path, cwd=tmp_path)
+    assert result.returncode == 7, result.stderr
+    assert result.stdout == "1\n2\n"
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert "nap" in result.stderr
+
+
+def test_a_cluster_that_the_script_makes_for_itself_is_shown(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        from distributed import Client
+        from naps import nap
+
+        client = Client(n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0")
+        print(sum(client.gather(client.map(nap, range(9)))))
+        """,
+    )
+    result = execute(*RUN, path, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "36\n"
+    assert "ran on its own cluster" in result.stderr
+    assert "1 worker | 3 threads" in result.stderr
+    assert reported(result.stderr, "nap")[-1] == "9"
+
+
+def test_a_cluster_that_the_script_closes_is_reported_as_it_was_last_seen(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        from distributed import Client, LocalCluster
+        from naps import nap
+
+        cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
+                               dashboard_address=":0")
+        with cluster, Client(cluster) as client:
+            print(client.submit(nap, 1, seconds=2.5).result())
+        """,
+    )
+    result = execute(*RUN, "--quiet", path, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "1\n"
+    assert reported(result.stderr, "nap")
+    last = result.stderr.splitlines()[-1]
+    assert last == "This cluster was gone before the end: the figures may be a second old."
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain for {what}"
+        time.sleep(0.02)
+
+
+def test_on_a_terminal_a_panel_shows_what_runs_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import dask
+        from naps import nap
+
+        print("[bold]as it is[/bold]", end=" and ", flush=True)
+        dask.compute(dask.delayed(nap)(1, seconds=600))
+        """,
+    )
+    reader, writer = pty.openpty()
+    with subprocess.Popen(
+        [BIN / "taskmeter", *RUN, path],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=writer,
+        env={**os.environ, "TERM": "xterm-256color", "LINES": "40", "COLUMNS": "100"},
+    ) as running:
+        seen: list[bytes] = []
+        _resize(writer, 40, 100)
+        os.close(writer)
+        follower = threading.Thread(target=_follow, args=(reader, seen), daemon=True)
+        follower.start()
+
+        def text() -> str:
+            return b"".join(seen).decode(errors="replace")
+
+        wait_for(lambda: "[bold]as it is[/bold] and " in text(), "the script's own output")
+        wait_for(lambda: re.search(r"nap +1 ", text()) is not None, "the panel")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+        follower.join(10)
+    after = text()[text().rindex("\x1b[r") :]
+    assert "KeyboardInterrupt" in after
+    assert "what script.py ran" in after
+    os.close(reader)
+
+
+def _resize(fd: int, lines: int, columns: int) -> None:
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
+def _follow(reader: int, seen: list[bytes]) -> None:
+    try:
+        while data := os.read(reader, 65536):
+            seen.append(data)
+    except OSError:
+        return  # the other end was closed
+
+
+# Demo
+
+
+def test_the_demo_runs_and_shows_answers_and_costs(tmp_path: Path) -> None:
+    pytest.importorskip("dask.dataframe")
+    result = execute("demo", "--fast", "--dashboard-address", "127.0.0.1:0", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    text = result.stdout
+    assert "taskmeter: metrics at http://127.0.0.1:" in text
+    for question in ("Are old planes late?", "Where does one arrive late?"):
+        assert question in text
+    # 16 airlines: every request fails once and is tried again
+    assert reported(text, "ask_archive")[3:5] == ["16", "16"]
+    assert "measure_row_by_row" in text
+    assert "hash-join-transfer" in text
+    assert "ConnectionError" not in text + result.stderr
+    assert result.stderr == ""

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from view_snapshots import snapshot, stats
+
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.views.cells import (
+    LONGEST_NAME,
+    count,
+    duration,
+    percentage,
+    printable,
+    short_name,
+    shorten,
+)
+from taskmeter.views.columns import COLUMNS, REST, SORTS, columns, rows, summary
+
+
+def names(found) -> list[str]:
+    return [row.prefix for row in found]
+
+
+def titles(found) -> list[str]:
+    return [column.title for column in found]
+
+
+# Rows
+
+
+def test_the_prefix_with_the_most_compute_comes_first() -> None:
+    found = rows(snapshot({"small": stats(1), "large": stats(9), "middle": stats(5)}))
+    assert names(found) == ["large", "middle", "small"]
+
+
+def test_equal_rows_keep_their_place_by_name() -> None:
+    found = rows(snapshot({"b": stats(1), "a": stats(1), "c": stats(1)}))
+    assert names(found) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_way_to_sort_gives_every_prefix(sort: str) -> None:
+    now = snapshot({"a": stats(1, executing=2), "b": stats(2, failed=(1, 1.0))})
+    assert sorted(names(rows(now, sort=sort))) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("running", "a"), ("wasted", "b"), ("compute", "c"), ("rate", "d")]
+)
+def test_a_sort_puts_first_what_it_names(sort: str, first: str) -> None:
+    now = snapshot(
+        {
+            "a": stats(2, executing=3),
+            "b": stats(2, failed=(1, 2.0)),
+            "c": stats(9),
+            "d": stats(3),
+        }
+    )
+    before = snapshot({"a": stats(2), "b": stats(2), "c": stats(9)}, at=1059.0)
+    assert rows(now, before, sort=sort)[0].prefix == first
+
+
+def test_a_rate_is_the_threads_that_were_busy_since_the_earlier_snapshot() -> None:
+    (row,) = rows(snapshot({"a": stats(11)}), snapshot({"a": stats(5)}, at=1058.0))
+    assert row.rate == pytest.approx(3.0)
+
+
+def test_a_prefix_that_is_new_since_the_earlier_snapshot_has_a_rate() -> None:
+    (row,) = rows(snapshot({"new": stats(4)}), snapshot({}, at=1058.0))
+    assert row.rate == pytest.approx(2.0)
+
+
+def test_a_prefix_to_which_nothing_was_added_has_rate_zero() -> None:
+    (row,) = rows(snapshot({"a": stats(4)}), snapshot({"a": stats(4)}, at=1058.0))
+    assert row.rate == 0
+
+
+def test_without_an_earlier_snapshot_there_is_no_rate() -> None:
+    now = snapshot({"a": stats(4)})
+    assert math.isnan(rows(now)[0].rate)
+    assert math.isnan(rows(now, now)[0].rate)
+
+
+def test_the_share_is_of_the_capacity_and_not_of_the_compute() -> None:
+    (row,) = rows(snapshot({"a": stats(60)}))
+    assert row.share == pytest.approx(0.25)
+
+
+def test_without_capacity_there_is_no_share() -> None:
+    (row,) = rows(Snapshot(at=1.0, start=1.0, prefixes={"a": stats(0)}))
+    assert math.isnan(row.share)
+
+
+def test_the_oldest_attempt_is_as_old_as_the_snapshot_says() -> None:
+    idle, busy = rows(snapshot({"a": stats(4, executing=1, oldest=1055.5), "b": stats(5)}))
+    assert idle.oldest_seconds is None
+    assert busy.oldest_seconds == pytest.approx(4.5)
+
+
+def test_prefixes_beyond_the_top_share_one_row_with_their_sums() -> None:
+    now = snapshot(
+        {
+            "a": stats(9),
+            "b": stats(2, executing=1, oldest=1050.0, ok=(3, 1.0), lost=(1, 0.5)),
+            "c": stats(1, executing=2, oldest=1040.0, ok=(4, 1.0)),
+        }
+    )
+    *_, rest = rows(now, snapshot({"a": stats(9)}, at=1059.0), top=1)
+    assert rest.prefix == REST
+    assert rest.stats.compute_seconds == 3
+    assert rest.stats.executing == 3
+    assert rest.stats.attempts["ok"].count == 7
+    assert rest.stats.wasted_seconds == 0.5
+    assert rest.rate == pytest.approx(3.0)
+    assert rest.oldest_seconds == pytest.approx(20.0)
+
+
+def test_a_top_that_holds_all_prefixes_has_no_row_for_the_rest() -> None:
+    assert names(rows(snapshot({"a": stats(2), "b": stats(1)}), top=2)) == ["a", "b"]
+
+
+@given(st.dictionaries(st.text(), st.floats(0, 1e9)), st.integers(1, 5))
+def test_the_rows_add_up_to_the_snapshot_whatever_the_top(compute, top: int) -> None:
+    now = snapshot({name: stats(seconds) for name, seconds in compute.items()})
+    found = rows(now, top=top)
+    assert len(found) <= top + 1
+    assert math.fsum(r.stats.compute_seconds for r in found) == pytest.approx(now.compute_seconds)
+
+
+# Summary
+
+
+def test_the_summary_holds_the_cluster_as_a_whole() -> None:
+    now = snapshot({"a": stats(60, executing=2, failed=(2, 6.0)), "b": stats(60)})
+    found = summary(now, snapshot({"a": stats(57), "b": stats(60)}, at=1059.0))
+    assert (found.workers, found.nthreads, found.executing) == (2, 4, 2)
+    assert found.utilisation == pytest.approx(0.5)
+    assert found.busy_threads == pytest.approx(3.0)
+    assert found.wasted_seconds == 6
+    assert found.unmetered_workers == 0
+
+
+# Columns
+
+
+def test_columns_about_bad_news_appear_only_when_there_is_some() -> None:
+    calm = columns(rows(snapshot({"a": stats(1, ok=(1, 1.0))})))
+    assert titles(calm) == ["task prefix", "compute", "share", "ok"]
+    bad = columns(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})))
+    assert titles(bad) == ["task prefix", "compute", "share", "ok", "lost", "wasted"]
+
+
+@pytest.mark.parametrize("width", range(20, 140, 7))
+def test_columns_fit_the_width_and_keep_their_order(width: int) -> None:
+    those = rows(
+        snapshot(
+            {
+                "a name of some length": stats(
+                    1234,
+                    executing=3,
+                    oldest=1000.0,
+                    ok=(12345, 9.0),
+                    failed=(5, 1.0),
+                    cancelled=(5, 1.0),
+                    rescheduled=(5, 1.0),
+                    lost=(5, 1.0),
+                )
+            }
+        ),
+        snapshot({}, at=1059.0),
+    )
+    found = columns(those, width=width)
+    order = titles(COLUMNS)
+    assert titles(found) == sorted(titles(found), key=order.index)
+    needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
+    assert needed <= max(width, 16 + 2 + 8)
+    assert titles(found)[0] == "task prefix"
+    assert "compute" in titles(found)
+
+
+# Cells
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("read_csv", "read_csv"),
+        ("", "''"),
+        ("two\nlines", "two\\nlines"),
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("\ud800", "\\ud800"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("[red]markup[/red]", "[red]markup[/red]"),
+        ("<script>", "<script>"),
+        ("naïve-über-数", "naïve-über-数"),
+    ],
+)
+def test_a_name_is_shown_so_that_it_can_disturb_nothing(name: str, shown: str) -> None:
+    assert short_name(name) == shown
+
+
+@given(st.text(st.characters(codec=None), max_size=300))
+def test_no_name_can_disturb_a_terminal_or_take_its_width(name: str) -> None:
+    shown = short_name(name)
+    assert shown.isprintable()
+    shown.encode()
+    assert 0 < len(shown) <= LONGEST_NAME
+
+
+def test_a_long_name_keeps_its_beginning_and_its_end() -> None:
+    shown = short_name("begin" + "x" * 10_000 + "end")
+    assert shown.startswith("begin")
+    assert shown.endswith("end")
+    assert "..." in shown
+
+
+@given(st.text(), st.integers(0, 50))
+def test_a_shortened_text_is_never_longer_than_wanted(text: str, longest: int) -> None:
+    assert len(shorten(text, longest)) <= longest
+
+
+def test_printable_text_stays_as_it_is() -> None:
+    assert printable("as it is, with spaces") == "as it is, with spaces"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0, "0 s"),
+        (0.000_012, "12.0 us"),
+        (0.012, "12.0 ms"),
+        (0.9994, "999 ms"),
+        (0.9999, "1.0 s"),
+        (12.34, "12.3 s"),
+        (119.9, "120 s"),
+        (120, "2.0 min"),
+        (7200, "2.0 h"),
+        (172_800, "2.0 d"),
+        (86_400 * 12_345, "12,345 d"),
+        (math.nan, "-"),
+        (math.inf, "-"),
+    ],
+)
+def test_a_duration_has_the_unit_that_suits_it(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@given(st.floats(0, 1e12))
+def test_every_duration_is_short(seconds: float) -> None:
+    assert len(duration(seconds)) <= 14
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0, "0 %"), (0.0123, "1.2 %"), (0.5, "50 %"), (1, "100 %"), (math.nan, "-")],
+)
+def test_a_percentage_is_short(part: float, text: str) -> None:
+    assert percentage(part) == text
+
+
+def test_a_count_of_nothing_is_an_empty_cell() -> None:
+    assert (count(0), count(12_345)) == ("", "12,345")
