@@ -49,7 +49,10 @@ class Settings:
         """
         default = cls()
         return cls(
-            namespace=str(dask.config.get("distributed.dashboard.prometheus.namespace", "dask")),
+            # Dask takes an empty or missing namespace for none.
+            namespace=str(
+                dask.config.get("distributed.dashboard.prometheus.namespace", "dask") or ""
+            ),
             max_prefixes=_read("max-prefixes", default.max_prefixes, _positive_int),
             tracked_prefixes=_read("tracked-prefixes", default.tracked_prefixes, _positive_int),
             extrapolation_intervals=_read(

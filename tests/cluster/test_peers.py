@@ -6,7 +6,7 @@ import logging
 import time
 
 import pytest
-from conftest import Metered, nap, wait_until
+from conftest import Metered, wait_until
 from distributed import Client, LocalCluster, Scheduler, Worker
 from distributed.utils_test import gen_cluster
 
@@ -146,9 +146,9 @@ async def test_bad_settings_are_refused_with_one_clear_sentence(c, s, a):
 
 
 def hide_from_new_processes(tmp_path, monkeypatch):
-    """Make worker processes that start from now on unable to import the worker's part."""
+    """Make worker processes that start from now on unable to import taskmeter."""
     blocker = tmp_path / "sitecustomize.py"
-    blocker.write_text("import sys; sys.modules['taskmeter.plugins.worker'] = None\n")
+    blocker.write_text("import sys; sys.modules['taskmeter'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
@@ -162,8 +162,8 @@ def test_workers_that_cannot_import_it_work_on_and_are_estimated(tmp_path, monke
     ):
         taskmeter.install(client)
         cluster = Metered(client)
-        client.submit(nap, 0.5, key="quick-1").result()
-        future = client.submit(nap, 6, key="slow-1")
+        client.submit(time.sleep, 0.5, key="quick-1").result()
+        future = client.submit(time.sleep, 6, key="slow-1")
         wait_until(lambda: (p := cluster.prefix("slow")) is not None and p.executing == 1)
         snapshot = cluster.snapshot()
         assert [w.metered for w in snapshot.workers] == [False]
@@ -193,7 +193,7 @@ def test_a_metered_worker_beside_an_unmetered_one(tmp_path, monkeypatch):
         local.scale(2)
         client.wait_for_workers(2)
         futures = [
-            client.submit(nap, 1, key=f"both-{n}", workers=[w.address])
+            client.submit(time.sleep, 1, key=f"both-{n}", workers=[w.address])
             for n, w in enumerate(cluster.snapshot().workers)
         ]
         client.gather(futures)

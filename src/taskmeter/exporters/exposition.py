@@ -1,8 +1,8 @@
 """Exposition: readings as Prometheus text 0.0.4 or OpenMetrics 1.0, and the choice between them.
 
 prometheus_client has encoders for both. These are ours because a scrape runs on the event loop of a
-scheduler, where for 1,000 prefixes prometheus_client takes three to seven times as long, depending on
-its release; and with these every release gives the same bytes.
+scheduler, where for 1,000 prefixes prometheus_client takes three to seven times as long, depending
+on its release; and with these every release gives the same bytes.
 """
 
 from __future__ import annotations
