@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import nap
+from conftest import nap, wait_until
 
 from taskmeter.testing import PrometheusServer
 
@@ -42,8 +42,9 @@ def test_prometheus_reads_taskmeters_and_dasks_families_from_one_page(cluster):
         expression = 'max_over_time(dask_taskmeter_executing{task_prefix_name="nap"}[1m])'
         (row,) = prometheus.query(expression)
         assert float(row["value"][1]) == 1
-        joined = "dask_taskmeter_compute_seconds_total * on (task_prefix_name) group_left () "
-        (row,) = prometheus.query(
-            joined + 'dask_scheduler_prefix_state_totals_total{state="memory"} > 0'
+        joined = (
+            "dask_taskmeter_compute_seconds_total * on (task_prefix_name) group_left () "
+            'dask_scheduler_prefix_state_totals_total{state="memory"} > 0'
         )
-        assert row["metric"]["task_prefix_name"] == "nap"
+        wait_until(lambda: bool(prometheus.query(joined)), what="a scrape after the end")
+        assert prometheus.query(joined)[0]["metric"]["task_prefix_name"] == "nap"
