@@ -203,6 +203,15 @@ def test_a_window_is_the_difference_of_two_snapshots():
     assert look(fleet, 4.0).since(look(fleet, 4.0)).prefixes == {}
 
 
+def test_a_window_cannot_be_taken_of_a_window_or_backwards():
+    fleet = Fleet(nthreads=1)
+    snapshots = [look(fleet, at) for at in (1.0, 2.0, 3.0)]
+    with pytest.raises(ValueError, match="older snapshot"):
+        snapshots[0].since(snapshots[1])
+    with pytest.raises(ValueError, match="same beginning"):
+        snapshots[2].since(snapshots[1].since(snapshots[0]))
+
+
 def test_a_snapshot_survives_json():
     import json
 

@@ -159,12 +159,14 @@ class Snapshot:
         Raises
         ------
         ValueError
-            If `older` is not older.
+            If `older` is not older, or is itself a window and no cumulative snapshot.
         """
         if older.at > self.at:
             raise ValueError("since() wants an older snapshot, but was given a newer one.")
         if older.at <= self.start:
             return self
+        if older.start != self.start:
+            raise ValueError("since() wants a snapshot that counts from the same beginning.")
         nothing = PrefixStats()
         added = {
             name: stats.since(older.prefixes.get(name, nothing))
