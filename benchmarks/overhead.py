@@ -3,8 +3,9 @@
 Drives a real `Scheduler` through whole task lives (submitted, processing, memory, forgotten) with
 simulated workers and no network, in three turns: without any plugin, with an empty
 `SchedulerPlugin`, with taskmeter. The turns alternate in one process, in blocks, until the
-fastest block of each no longer gets faster. Every turn also takes the heartbeats of its workers,
-one for each worker and block; with taskmeter they carry real reports of what was run.
+fastest block of each no longer gets faster. Every turn also takes a heartbeat of every worker and
+block; with taskmeter it carries a real report of what was run, and two more reports come between
+heartbeats, which is what workers send in the time that real tasks of this number take.
 
     python benchmarks/overhead.py [--json] [--tasks 2000] [--blocks 40] [--bare]
 
@@ -43,6 +44,7 @@ except ImportError:  # before 2024.12
 
 WORKERS = 4
 THREADS = 2
+BETWEEN_HEARTBEATS = 2
 PREFIXES = ("load", "clean", "join", "sum")
 
 
@@ -153,6 +155,12 @@ class Workload:
                 extensions=extensions,
             )
             seconds += perf_counter() - begun
+            if self.metered:
+                for _ in range(BETWEEN_HEARTBEATS):
+                    data = pack(reporter.report(now))
+                    begun = perf_counter()
+                    self.scheduler.stream_handlers["taskmeter-report"](worker=address, data=data)
+                    seconds += perf_counter() - begun
         return seconds
 
 
