@@ -7,8 +7,8 @@ import signal
 import time
 
 import pytest
-from conftest import nap, wait_until
 from distributed import Reschedule, get_client, get_worker, secede, wait
+from real_clusters import nap, wait_until
 
 import taskmeter
 

@@ -6,9 +6,9 @@ import logging
 import time
 
 import pytest
-from conftest import Metered, wait_until
 from distributed import Client, LocalCluster, Scheduler, Worker
 from distributed.utils_test import gen_cluster
+from real_clusters import Metered, wait_until
 
 import taskmeter
 from taskmeter.core.report import Report, to_plain

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import nap, wait_until
+from real_clusters import nap, wait_until
 
 from taskmeter.testing import PrometheusServer
 

@@ -1,0 +1,55 @@
+"""What the tests on real clusters share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from distributed import Client
+
+import taskmeter
+from taskmeter.core.snapshot import Snapshot
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 20.0, what: str = "") -> None:
+    """Wait for a condition; fail with its name when it does not come true."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout:g} s in vain: {what or condition}"
+        time.sleep(0.02)
+
+
+def nap(seconds, *dependencies):
+    """What most tasks of the tests do."""
+    time.sleep(seconds)
+    return seconds
+
+
+class Metered:
+    """A real cluster of worker processes with taskmeter in it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.scheduler = client.cluster.scheduler
+
+    @property
+    def meter(self):
+        return self.scheduler.plugins["taskmeter"]
+
+    def snapshot(self) -> Snapshot:
+        return taskmeter.snapshot(self.client)
+
+    def prefix(self, name: str):
+        return self.snapshot().prefixes.get(name)
+
+    def settled(self) -> Snapshot:
+        """A snapshot after everything has ended."""
+        wait_until(lambda: self.snapshot().executing == 0, what="nothing in flight")
+        return self.snapshot()
+
+    def reporting(self, workers: int) -> None:
+        """Wait until so many workers report by themselves."""
+        wait_until(
+            lambda: sum(w.metered for w in self.snapshot().workers) == workers,
+            what=f"{workers} workers that report",
+        )
