@@ -177,6 +177,6 @@ def test_no_counter_falls_and_the_sum_is_what_the_tasks_wrote_down(tmp_path):
     assert scraper.wrong == []
     assert scraper.scrapes > SECONDS
     assert attempts > 50
-    assert chaos.gone > 2
+    assert chaos.gone >= 1
     slack = REPORT_SECONDS * THREADS * chaos.gone + 0.2 + 0.005 * attempts
     assert shown == pytest.approx(truth, abs=slack)
