@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -9,174 +10,407 @@ import threading
 import time
 import urllib.request
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 
+import dask
 import pytest
-from distributed import Client, LocalCluster, Reschedule, secede, wait
+from distributed import Client, LocalCluster, Reschedule, SchedulerPlugin, secede
 from prometheus_client.parser import text_string_to_metric_families
 from real_clusters import Metered, wait_until
 
 import taskmeter
 
 SECONDS = float(os.environ.get("TASKMETER_CHAOS_SECONDS", "30"))
+WORKERS = 3
 THREADS = 2
-REPORT_SECONDS = 0.5
+SCRAPE_SECONDS = 0.2
+
+#: One report interval, and what a loaded machine needs to send it.
+REPORT_SECONDS = 0.6
+
+#: How often an attempt writes that it still runs, which bounds the end of one that is killed.
+BEAT_SECONDS = 0.05
+
+#: What a worker may lose of what it did before it left: reports follow changes within 0.1 s, and
+#: it has more attempts than threads when some have seceded.
+LOST_SECONDS = 0.3
+
+#: What the scheduler may well say after a worker went away while it was sending.
+EXPLAINED = frozenset({"report of a departed worker", "refresh"})
+
+#: A sample's name and labels.
+Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
-def recorded(folder, seconds, ending, seed):
-    """Write down when this attempt ran, in a file of its own, and end in some way."""
-    path = f"{folder}/{os.getpid()}-{time.monotonic_ns()}-{seed}"
-    with open(path, "w", buffering=1) as file:  # noqa: PTH123 (written line by line)
-        begun = time.monotonic()
-        file.write("begun\n")
+# What tasks write down
+
+
+class Record:
+    """The file of one attempt: one line for each thing that happened, on the monotonic clock."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        name = f"{number}-{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
+        self.file = os.open(f"{folder}/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND)
+
+    def write(self, what: str) -> None:
+        """Write a line at once: what a killed process wrote stays in the file."""
+        line = {"what": what, "at": time.monotonic(), "wall": time.time()}
+        os.write(self.file, json.dumps(line).encode() + b"\n")
+
+    def beat(self, seconds: float) -> None:
+        """Let time pass, writing that the attempt still runs."""
+        stop = time.monotonic() + seconds
+        while (left := stop - time.monotonic()) > 0:
+            time.sleep(min(BEAT_SECONDS, left))
+            self.write("beat")
+
+
+def first_time(folder: str, number: int) -> bool:
+    """Tell whether this is the first attempt of a task that came so far."""
+    with suppress(FileExistsError):
+        os.close(os.open(f"{folder}-seen/{number}", os.O_CREAT | os.O_EXCL))
+        return True
+    return False
+
+
+def task(folder, number, seconds, ending):
+    """Write down what this attempt does, and end in the way that is asked for."""
+    record = Record(folder, number)
+    record.write("start")
+    try:
+        record.beat(seconds / 2)
         if ending == "secede":
             secede()
-        while (left := begun + seconds - time.monotonic()) > 0:
-            # A killed attempt has its time so far on record.
-            time.sleep(min(0.05, left))
-            file.write(f"{time.monotonic() - begun}\n")
-    if ending == "fail":
-        raise ValueError("chaos")
-    if ending == "reschedule" and random.random() < 0.5:
-        raise Reschedule
-    return seconds
+            record.write("secede")
+        record.beat(seconds / 2)
+        if ending == "fail":
+            raise ValueError("chaos")
+        if ending == "flaky" and first_time(folder, number):
+            raise ValueError("chaos, this once")
+        if ending == "reschedule" and first_time(folder, number):
+            raise Reschedule
+        return seconds
+    finally:
+        record.write("stop")
+        os.close(record.file)
 
 
-def total(folder):
-    """The seconds that attempts wrote down, and how many there were."""
-    lengths = []
-    for path in folder.iterdir():
-        lines = path.read_text().splitlines()
-        lengths.append(float(lines[-1]) if len(lines) > 1 else 0.0)
-    return sum(lengths), len(lengths)
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """What the tasks themselves recorded: bounds on the seconds, as a killed attempt's end is."""
+
+    attempts: int
+    killed: int
+    least: float
+    most: float
+    seceded: float
+    after_leaving: float
+
+    @classmethod
+    def read(cls, folder: Path, left: dict[int, float]) -> Truth:
+        """Read all records; `left` is ``{process: when its worker left the cluster}``."""
+        attempts = killed = 0
+        least = most = seceded = after_leaving = 0.0
+        for path in folder.iterdir():
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            attempts += 1
+            if not lines:
+                killed += 1
+                most += BEAT_SECONDS
+                continue
+            ran = lines[-1]["at"] - lines[0]["at"]
+            gone = left.get(int(path.name.split("-")[1]), lines[-1]["at"])
+            after_leaving += max(0.0, lines[-1]["at"] - max(gone, lines[0]["at"]))
+            seceded += sum(lines[-1]["at"] - x["at"] for x in lines if x["what"] == "secede")
+            least += ran
+            most += ran
+            if lines[-1]["what"] != "stop":
+                killed += 1
+                most += 2 * BEAT_SECONDS
+        return cls(
+            attempts=attempts,
+            killed=killed,
+            least=least,
+            most=most,
+            seceded=seceded,
+            after_leaving=after_leaving,
+        )
+
+
+# Who looks on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One scrape: its counters, and the instants between which they were read."""
+
+    asked: float
+    answered: float
+    counters: dict[Series, float]
+
+    @classmethod
+    def get(cls, url: str) -> Page:
+        asked = time.monotonic()
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            text = answer.read().decode()
+        answered = time.monotonic()
+        counters = {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            if family.type == "counter" and family.name.startswith("dask_taskmeter_")
+            for sample in family.samples
+        }
+        return cls(asked=asked, answered=answered, counters=counters)
+
+    def sum(self, what: str) -> float:
+        name = f"dask_taskmeter_{what}_seconds_total"
+        return sum(value for (sample, _), value in self.counters.items() if sample == name)
 
 
 class Scraper(threading.Thread):
-    """Scrapes every 0.2 s and keeps what is wrong."""
+    """Scrapes until it is told to stop, and keeps every page."""
 
-    def __init__(self, url):
+    def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
         self.url = url
-        self.wrong = []
-        self.scrapes = 0
+        self.pages: list[Page] = []
+        self.failures: list[Exception] = []
         self.over = threading.Event()
 
-    def run(self):
-        before = {}
-        while not self.over.wait(0.2):
-            with urllib.request.urlopen(self.url, timeout=30) as page:
-                now = {
-                    (s.name, *sorted(s.labels.items())): s.value
-                    for family in text_string_to_metric_families(page.read().decode())
-                    if family.type == "counter"
-                    for s in family.samples
-                }
-            self.scrapes += 1
-            for series, value in before.items():
-                if now.get(series, -1.0) < value:
-                    self.wrong.append((series, value, now.get(series)))
-            if before:
-                grown = self.sum(now, "compute") - self.sum(before, "compute")
-                room = self.sum(now, "thread") - self.sum(before, "thread")
-                if grown > room + 1e-6:
-                    self.wrong.append(("more compute than capacity", grown, room))
-            before = now
+    def run(self) -> None:
+        while not self.over.wait(SCRAPE_SECONDS):
+            self._scrape()
 
-    @staticmethod
-    def sum(samples, what):
-        name = f"dask_taskmeter_{what}_seconds_total"
-        return sum(value for series, value in samples.items() if series[0] == name)
+    def _scrape(self) -> None:
+        try:
+            self.pages.append(Page.get(self.url))
+        except Exception as error:  # noqa: BLE001 (the test fails with it)
+            self.failures.append(error)
+
+    def finish(self) -> None:
+        self.over.set()
+        self.join(60)
+        assert not self.is_alive()
+
+
+def faults(before: Page, now: Page) -> list[str]:
+    """Give what two scrapes in a row must not show."""
+    found = [f"{s} vanished" for s in before.counters.keys() - now.counters.keys()]
+    found += [
+        f"{s} fell from {value!r} to {now.counters[s]!r}"
+        for s, value in before.counters.items()
+        if now.counters.get(s, value) < value
+    ]
+    compute = now.sum("compute") - before.sum("compute")
+    threads = now.sum("thread") - before.sum("thread")
+    if compute > threads + 1e-6:
+        found.append(f"{compute:.6f} s of compute in {threads:.6f} thread seconds")
+    room = WORKERS * THREADS * (now.answered - before.asked)
+    if threads > room + 1e-6:
+        found.append(f"{threads:.6f} thread seconds where {room:.6f} could be")
+    return found
+
+
+class Leavers(SchedulerPlugin):
+    """Notes when workers leave: what their threads still do then, nobody is there to count."""
+
+    name = "leavers"
+
+    def __init__(self, scheduler) -> None:
+        #: {address: process}
+        self.pids = {address: ws.pid for address, ws in scheduler.workers.items()}
+        #: {process: when}
+        self.left: dict[int, float] = {}
+
+    def add_worker(self, scheduler, worker):
+        self.pids[worker] = scheduler.workers[worker].pid
+
+    def remove_worker(self, scheduler, worker, **kwargs):  # noqa: ARG002 (a plugin's signature)
+        self.left[self.pids[worker]] = time.monotonic()
+
+
+# Who does it
 
 
 class Chaos:
-    """Does at random what happens to clusters."""
+    """Does to a cluster, at random but from a seed, what happens to clusters."""
 
-    def __init__(self, local, client, folder, seed):
-        self.local, self.client, self.folder = local, client, str(folder)
+    def __init__(self, local: LocalCluster, client: Client, folder: str, seed: int) -> None:
+        self.local, self.client, self.folder = local, client, folder
         self.random = random.Random(seed)
         self.futures = []
-        self.gone = 0
+        self.submitted = 0
+        #: workers that went away while they were at work
+        self.lost = 0
+        #: {action: times}
+        self.done: dict[str, int] = {}
 
-    def submit(self):
-        ending = self.random.choice(["ok", "ok", "ok", "fail", "reschedule", "secede"])
-        self.futures += [
+    def run(self, seconds: float) -> None:
+        """Keep the cluster at work, and take a worker from it whenever all are there."""
+        over = time.monotonic() + seconds
+        blows = [self.kill, self.retire, self.restart_worker, self.kill, self.restart]
+        while time.monotonic() < over:
+            self._wait_for_workers()
+            calm = time.monotonic() + self.random.uniform(0.8, 1.6)
+            while time.monotonic() < calm:
+                self._do(self._harmless())
+                time.sleep(self.random.uniform(0.02, 0.15))
+            self._do(blows[0])
+            blows.append(blows.pop(0))
+        self._wait_for_workers()
+
+    def _harmless(self):
+        actions = [self.submit, self.steal, self.cancel, self.retry]
+        return self.random.choices(actions, weights=[10, 2, 3, 3])[0]
+
+    def _do(self, action) -> None:
+        action()
+        self.done[action.__name__] = self.done.get(action.__name__, 0) + 1
+
+    def _wait_for_workers(self) -> None:
+        wait_until(
+            lambda: len(self.local.scheduler.workers) == WORKERS, timeout=60, what="all workers"
+        )
+
+    def _victim(self):
+        self.lost += 1
+        return self.random.choice(sorted(self.local.scheduler.workers.values(), key=str))
+
+    # What does no harm
+
+    def _submit(self, ending: str, **options) -> None:
+        self.submitted += 1
+        number = self.submitted
+        self.futures.append(
             self.client.submit(
-                recorded,
+                task,
                 self.folder,
+                number,
                 self.random.uniform(0.01, 0.8),
                 ending,
-                self.random.random(),
-                retries=self.random.choice([0, 1, 2]),
-                pure=False,
+                key=f"{ending}-{number}",
+                **options,
             )
-            for _ in range(self.random.randrange(1, 6))
-        ]
+        )
 
-    def cancel(self):
-        if self.futures:
-            self.client.cancel(self.random.sample(self.futures, min(3, len(self.futures))))
+    def submit(self) -> None:
+        if sum(not f.done() for f in self.futures) > 60:
+            return
+        for _ in range(self.random.randrange(1, 6)):
+            ending = self.random.choice(["ok", "ok", "fail", "flaky", "reschedule", "secede"])
+            self._submit(ending, retries=self.random.choice([0, 1, 2]))
 
-    def kill(self):
-        workers = list(self.local.scheduler.workers.values())
-        if len(workers) == 3:
-            with suppress(ProcessLookupError):
-                os.kill(self.random.choice(workers).pid, signal.SIGKILL)
-            self.gone += 1
+    def steal(self) -> None:
+        """Give one worker more than its share; the others take it."""
+        addresses = sorted(self.local.scheduler.workers)
+        if addresses and sum(not f.done() for f in self.futures) <= 60:
+            full = self.random.choice(addresses)
+            for _ in range(8):
+                self._submit("steal", workers=[full], allow_other_workers=True)
 
-    def retire(self):
-        workers = list(self.local.scheduler.workers)
-        if len(workers) == 3:
-            self.client.retire_workers([self.random.choice(workers)], close_workers=True)
-            self.gone += 1
+    def cancel(self) -> None:
+        waiting = [f for f in self.futures if not f.done()]
+        self.client.cancel(self.random.sample(waiting, min(3, len(waiting))))
 
-    def restart_one(self):
-        workers = list(self.local.scheduler.workers)
-        if len(workers) == 3:
-            self.client.restart_workers([self.random.choice(workers)], raise_for_error=False)
-            self.gone += 1
+    def retry(self) -> None:
+        failed = [f for f in self.futures if f.status == "error"]
+        self.client.retry(self.random.sample(failed, min(3, len(failed))))
+
+    # What costs a worker
+
+    def kill(self) -> None:
+        os.kill(self._victim().pid, signal.SIGKILL)
+        time.sleep(0.3)
+
+    def retire(self) -> None:
+        worker = self._victim()
+        self.client.retire_workers([worker.address])
+        self.local.sync(self.local.scale_down, [worker.name])
+        self.local.scale(WORKERS)
+
+    def restart_worker(self) -> None:
+        self.client.restart_workers([self._victim().address], raise_for_error=False)
+
+    def restart(self) -> None:
+        self.lost += WORKERS
+        self.client.restart()
+        self.futures.clear()
 
 
 @pytest.mark.slow
-def test_no_counter_falls_and_the_sum_is_what_the_tasks_wrote_down(tmp_path):
+def test_whatever_happens_counters_rise_within_capacity_and_sum_to_what_tasks_recorded(tmp_path):
+    """Under chaos, scrapes are sound at every instant and exact at the end.
+
+    A worker that goes away takes with it what it did not report, one report interval of its
+    threads at most; that is the tolerance, beside 2 ms an attempt for the way into a task's code
+    and out of it. Most of it is not lost but beyond reach: the threads of a worker that was asked
+    to go run on when it has left the cluster. Without that time a closer tolerance holds.
+
+    The compute seconds of a prefix never fall, so they may stay above the sum over outcomes by as
+    much as an attempt was extrapolated beyond what its worker then said: 2 % here.
+    """
+    folder = tmp_path / "attempts"
+    folder.mkdir()
+    (tmp_path / "attempts-seen").mkdir()
     with (
+        # A cluster gives up a worker that was lost so long ago and is just then being restarted.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(
-            n_workers=3, threads_per_worker=THREADS, processes=True, dashboard_address=":0"
+            n_workers=WORKERS, threads_per_worker=THREADS, processes=True, dashboard_address=":0"
         ) as local,
         Client(local) as client,
     ):
         taskmeter.install(client)
         cluster = Metered(client)
-        cluster.reporting(3)
-        scraper = Scraper(f"http://127.0.0.1:{local.scheduler.http_server.port}/taskmeter/metrics")
+        cluster.reporting(WORKERS)
+        url = f"http://127.0.0.1:{local.scheduler.http_server.port}/taskmeter/metrics"
+        leavers = Leavers(local.scheduler)
+        local.loop.add_callback(local.scheduler.add_plugin, leavers)
+        scraper = Scraper(url)
         scraper.start()
-        chaos = Chaos(local, client, tmp_path, seed=4)
-        rare = [chaos.kill, chaos.retire, chaos.restart_one]
-        over = time.monotonic() + SECONDS
-        next_rare = time.monotonic() + 3
-        while time.monotonic() < over:
-            if time.monotonic() > next_rare:
-                rare[0]()
-                rare.append(rare.pop(0))
-                next_rare = time.monotonic() + 4
-                if len(local.scheduler.workers) < 3 and rare[-1] == chaos.retire:
-                    local.scale(2)
-                    local.scale(3)
-            chaos.random.choice([chaos.submit, chaos.submit, chaos.submit, chaos.cancel])()
-            time.sleep(chaos.random.uniform(0.05, 0.3))
-        wait([f for f in chaos.futures if not f.cancelled()], timeout=60)
-        wait_until(lambda: cluster.snapshot().executing == 0, what="nothing in flight")
-        snapshot = cluster.snapshot()
-        time.sleep(1)
-        scraper.over.set()
-        scraper.join(30)
-    truth, attempts = total(tmp_path)
+        chaos = Chaos(local, client, str(folder), seed=1)
+        chaos.run(SECONDS)
+        wait_until(lambda: all(f.done() for f in chaos.futures), timeout=90, what="all tasks done")
+        cluster.reporting(WORKERS)
+        snapshot = cluster.settled()
+        wait_until(
+            lambda: scraper.pages[-1].sum("compute") >= snapshot.compute_seconds - 1e-6,
+            what="a page that holds nothing back",
+        )
+        scraper.finish()
+        later = cluster.snapshot()
+        steals = local.scheduler.extensions["stealing"].count
+    truth = Truth.read(folder, leavers.left)
     shown = snapshot.compute_seconds + snapshot.seceded_seconds
+    ended = sum(p.ended for p in snapshot.prefixes.values())
+    by_outcome = sum(t.seconds for p in snapshot.prefixes.values() for t in p.attempts.values())
+    tolerance = REPORT_SECONDS * THREADS * chaos.lost + 0.002 * truth.attempts + 0.2
     print(
-        f"{attempts} attempts, {truth:.2f} s written down, {shown:.2f} s shown, "
-        f"{chaos.gone} workers gone, {scraper.scrapes} scrapes, errors {snapshot.errors}"
+        f"\n{truth}\nshown {shown:.3f} s (seceded {snapshot.seceded_seconds:.3f}), by outcome "
+        f"{by_outcome:.3f}, compute {snapshot.compute_seconds:.3f}, of {ended} ended attempts\n"
+        f"residual {shown - truth.least:+.3f} / {shown - truth.most:+.3f} of {tolerance:.3f} s, "
+        f"{chaos.lost} workers lost, {chaos.done}, {steals} rounds of stealing, "
+        f"{len(scraper.pages)} scrapes, "
+        f"errors {dict(snapshot.errors)}, invalid {snapshot.invalid_samples}"
     )
-    assert scraper.wrong == []
-    assert scraper.scrapes > SECONDS
-    assert attempts > 50
-    assert chaos.gone >= 1
-    slack = REPORT_SECONDS * THREADS * chaos.gone + 0.2 + 0.005 * attempts
-    assert shown == pytest.approx(truth, abs=slack)
+
+    pages = scraper.pages
+    assert scraper.failures == []
+    assert len(pages) > SECONDS
+    assert [f for pair in pairwise(pages) for f in faults(*pair)] == []
+    assert pages[-1].sum("compute") == pytest.approx(snapshot.compute_seconds, abs=1e-3)
+
+    assert later.compute_seconds == snapshot.compute_seconds
+    assert truth.least - tolerance <= shown <= truth.most + tolerance
+    close = LOST_SECONDS * chaos.lost + 0.002 * truth.attempts + 0.2
+    counted = shown + truth.after_leaving
+    assert truth.least - close <= counted <= truth.most + close
+    assert ended == pytest.approx(truth.attempts, abs=THREADS * chaos.lost)
+    assert by_outcome - 1e-6 <= snapshot.compute_seconds <= 1.02 * by_outcome
+    assert snapshot.invalid_samples == 0
+    assert set(snapshot.errors) <= EXPLAINED
+
+    assert chaos.lost >= min(3, SECONDS / 10)
+    assert set(snapshot.prefixes) >= {"ok", "fail", "flaky", "reschedule", "secede", "steal"}
