@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from distributed import Client
+from distributed import Client, LocalCluster
 
 import taskmeter
 from taskmeter.core.snapshot import Snapshot
@@ -32,10 +33,6 @@ class Metered:
         self.client = client
         self.scheduler = client.cluster.scheduler
 
-    @property
-    def meter(self):
-        return self.scheduler.plugins["taskmeter"]
-
     def snapshot(self) -> Snapshot:
         return taskmeter.snapshot(self.client)
 
@@ -53,3 +50,16 @@ class Metered:
             lambda: sum(w.metered for w in self.snapshot().workers) == workers,
             what=f"{workers} workers that report",
         )
+
+
+@contextmanager
+def metered_cluster(*, workers: int, threads: int) -> Iterator[Metered]:
+    """So many worker processes of so many threads, with taskmeter installed."""
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=threads, processes=True, dashboard_address=":0"
+        ) as local,
+        Client(local) as client,
+    ):
+        taskmeter.install(client)
+        yield Metered(client)

@@ -18,9 +18,7 @@ import dask
 import pytest
 from distributed import Client, LocalCluster, Reschedule, SchedulerPlugin, secede
 from prometheus_client.parser import text_string_to_metric_families
-from real_clusters import Metered, wait_until
-
-import taskmeter
+from real_clusters import metered_cluster, wait_until
 
 SECONDS = float(os.environ.get("TASKMETER_CHAOS_SECONDS", "30"))
 WORKERS = 3
@@ -357,13 +355,10 @@ def test_whatever_happens_counters_rise_within_capacity_and_sum_to_what_tasks_re
     with (
         # A cluster gives up a worker that was lost so long ago and is just then being restarted.
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        LocalCluster(
-            n_workers=WORKERS, threads_per_worker=THREADS, processes=True, dashboard_address=":0"
-        ) as local,
-        Client(local) as client,
+        metered_cluster(workers=WORKERS, threads=THREADS) as cluster,
     ):
-        taskmeter.install(client)
-        cluster = Metered(client)
+        client = cluster.client
+        local = client.cluster
         cluster.reporting(WORKERS)
         url = f"http://127.0.0.1:{local.scheduler.http_server.port}/taskmeter/metrics"
         leavers = Leavers(local.scheduler)

@@ -6,9 +6,9 @@ import logging
 import time
 
 import pytest
-from distributed import Client, LocalCluster, Scheduler, Worker
+from distributed import Client, Scheduler, Worker
 from distributed.utils_test import gen_cluster
-from real_clusters import Metered, wait_until
+from real_clusters import metered_cluster, wait_until
 
 import taskmeter
 from taskmeter.core.report import Report, to_plain
@@ -154,14 +154,8 @@ def hide_from_new_processes(tmp_path, monkeypatch):
 
 def test_workers_that_cannot_import_it_work_on_and_are_estimated(tmp_path, monkeypatch):
     hide_from_new_processes(tmp_path, monkeypatch)
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0"
-        ) as local,
-        Client(local) as client,
-    ):
-        taskmeter.install(client)
-        cluster = Metered(client)
+    with metered_cluster(workers=1, threads=2) as cluster:
+        client = cluster.client
         client.submit(time.sleep, 0.5, key="quick-1").result()
         future = client.submit(time.sleep, 6, key="slow-1")
         wait_until(lambda: (p := cluster.prefix("slow")) is not None and p.executing == 1)
@@ -180,17 +174,11 @@ def test_workers_that_cannot_import_it_work_on_and_are_estimated(tmp_path, monke
 
 
 def test_a_metered_worker_beside_an_unmetered_one(tmp_path, monkeypatch):
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as local,
-        Client(local) as client,
-    ):
-        taskmeter.install(client)
-        cluster = Metered(client)
+    with metered_cluster(workers=1, threads=1) as cluster:
+        client = cluster.client
         cluster.reporting(1)
         hide_from_new_processes(tmp_path, monkeypatch)
-        local.scale(2)
+        client.cluster.scale(2)
         client.wait_for_workers(2)
         futures = [
             client.submit(time.sleep, 1, key=f"both-{n}", workers=[w.address])

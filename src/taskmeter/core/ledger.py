@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from taskmeter.core.attempts import OTHER, Key, PrefixTotals, RunningAttempt
 from taskmeter.core.tally import Tally
@@ -165,10 +164,6 @@ class AttemptLedger:
     def changes(self) -> int:
         """A number that grows with every change of the totals."""
         return self._changes
-
-    def attempts(self) -> Iterator[tuple[Key, int]]:
-        """Iterate over the attempts in flight, safely against a change meanwhile."""
-        return iter(tuple(self._running))
 
     def is_running(self, key: Key, run_id: int) -> bool:
         """Tell whether an attempt is in flight."""

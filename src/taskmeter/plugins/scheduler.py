@@ -60,7 +60,10 @@ class Receiver:
         """Take in a report; never raises."""
         meter = self.meter
         if meter is not None:
-            contained(meter.errors, "report", meter.receive)(worker, data)
+            try:
+                meter.receive(worker, data)
+            except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
+                count_error(meter.errors, "report")
 
 
 class SchedulerMeter(SchedulerPlugin):
@@ -214,7 +217,10 @@ class SchedulerMeter(SchedulerPlugin):
 
     def _hear(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
         if start == "processing":
-            contained(self.errors, "transition", self._note)(key, finish, kwargs)
+            try:
+                self._note(key, finish, kwargs)
+            except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
+                count_error(self.errors, "transition")
 
     def _note(self, key: Key, finish: str, kwargs: dict[str, Any]) -> None:
         task = self.scheduler.tasks[key]
@@ -236,12 +242,14 @@ class SchedulerMeter(SchedulerPlugin):
         self._estimate(monotonic())
 
     def _estimate(self, now: float) -> None:
+        if not self.unmetered:
+            return
         interval = internals.heartbeat_interval(self.scheduler)
-        for address, ws in self.scheduler.workers.items():
-            if address in self.unmetered:
-                self.unmetered.observe(
-                    address, internals.executing(ws), max(0.0, time() - ws.last_seen), now
-                )
+        for address in self.unmetered:
+            ws = self.scheduler.workers.get(address)
+            if ws is not None:
+                age = max(0.0, time() - ws.last_seen)
+                self.unmetered.observe(address, internals.executing(ws), age, now)
         grace = GRACE_INTERVALS * interval
         for address, report in self.unmetered.reports(now, grace, self._run_id):
             self.fleet.apply(address, report, now, interval=interval, estimated=True)
@@ -255,8 +263,7 @@ class SchedulerMeter(SchedulerPlugin):
     def snapshot(self, *, details: bool = True) -> Snapshot:
         """Give everything as it stands now."""
         now = monotonic()
-        if self.unmetered:
-            self._estimate(now)
+        self._estimate(now)
         for worker, meter in tuple(self.fleet.meters.items()):
             ended = {
                 (a.key, a.run_id)

@@ -36,8 +36,8 @@ class UnmeteredWorkers:
     def __bool__(self) -> bool:
         return bool(self._watched)
 
-    def __contains__(self, worker: str) -> bool:
-        return worker in self._watched
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._watched)
 
     def watch(self, worker: str, server_id: str, now: float) -> None:
         """Begin to account for a worker."""
