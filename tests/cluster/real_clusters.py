@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from distributed import Client, LocalCluster
+from distributed.core import error_message
 
 import taskmeter
 from taskmeter.core.snapshot import Snapshot
@@ -24,6 +25,11 @@ def nap(seconds, *dependencies):
     """What most tasks of the tests do."""
     time.sleep(seconds)
     return seconds
+
+
+def pickle_an_error() -> None:
+    """What a worker does with an error of a task."""
+    error_message(ValueError("not of a task"))
 
 
 class Metered:
