@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from taskmeter.core.attempts import OTHER, OUTCOMES
-from taskmeter.core.snapshot import PrefixStats, Snapshot
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.stats import PrefixStats
 
 #: What a family is, in the words of OpenMetrics.
 Kind = Literal["counter", "gauge", "info"]

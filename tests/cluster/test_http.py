@@ -26,7 +26,8 @@ from tornado.simple_httpclient import HTTPStreamClosedError
 from tornado.web import Application, RequestHandler
 
 from taskmeter.config import Settings
-from taskmeter.core.snapshot import PrefixStats, Snapshot
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.stats import PrefixStats
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import _Join, mount
 

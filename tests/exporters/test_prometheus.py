@@ -25,7 +25,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from taskmeter.catalogue import FAMILIES, SCOPES, Build
 from taskmeter.config import Settings
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals
-from taskmeter.core.snapshot import PrefixStats, Snapshot
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.stats import PrefixStats
 from taskmeter.exporters import reference
 from taskmeter.exporters.exposition import OPENMETRICS, TEXT, accepts_gzip, negotiate
 from taskmeter.exporters.prometheus import Exporter, this_build

@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from taskmeter.core.attempts import AttemptTotals, no_attempts
-from taskmeter.core.snapshot import PrefixStats, Snapshot, WorkerStatus
+from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.core.stats import PrefixStats
 
 
 def stats(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from taskmeter.core.attempts import OTHER, OUTCOMES, InFlight, Key, PrefixTotals, RunningAttempt
 from taskmeter.core.capacity import ThreadSeconds
 from taskmeter.core.report import Report
-from taskmeter.core.snapshot import PrefixStats, Snapshot, WorkerStatus
+from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.core.stats import PrefixStats
 from taskmeter.core.tally import Tally
 
 #: How many departed meters are remembered, to recognise their late reports.

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _TINIEST = 5e-324
 
+#: Those that are shown where nobody asks for others.
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
 
 def quantiles(distributions: Iterable[Distribution], q: ArrayLike) -> Floats:
     """Give `Distribution.quantile` of many distributions at once, far faster than one by one.

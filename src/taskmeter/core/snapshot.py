@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, InFlight, no_attempts
+from taskmeter.core import plain
+from taskmeter.core.attempts import OUTCOMES, InFlight
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.quantiles import QUANTILES, quantiles
+from taskmeter.core.stats import COMPUTE, GroupStats, PrefixStats, Transfers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixStats:
-    """What one prefix cost up to an instant.
-
-    Parameters
-    ----------
-    compute_seconds
-        Compute seconds of all attempts, those in flight included.
-    seceded_seconds
-        The same for the time after a secede.
-    executing
-        Attempts in flight, seceded ones included.
-    attempts
-        Ended attempts, by outcome.
-    oldest_start
-        When the oldest attempt in flight started (Unix time); None when there is none.
-    """
-
-    compute_seconds: float = 0.0
-    seceded_seconds: float = 0.0
-    executing: int = 0
-    attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
-    oldest_start: float | None = None
-
-    @property
-    def ended(self) -> int:
-        """Ended attempts of every outcome."""
-        return sum(totals.count for totals in self.attempts.values())
-
-    @property
-    def wasted_seconds(self) -> float:
-        """Compute seconds of the attempts that ended in any other way than ok."""
-        return sum(totals.seconds for o, totals in self.attempts.items() if o != "ok")
-
-    def since(self, older: PrefixStats) -> PrefixStats:
-        """Give what was added after `older`; what is in flight stays as it is now."""
-        return replace(
-            self,
-            compute_seconds=max(0.0, self.compute_seconds - older.compute_seconds),
-            seceded_seconds=max(0.0, self.seceded_seconds - older.seceded_seconds),
-            attempts={o: self.attempts[o] - older.attempts[o] for o in OUTCOMES},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +67,14 @@ class Snapshot:
         Samples left out of every figure.
     errors
         ``{where: times}`` something in taskmeter went wrong and was contained.
+    groups
+        ``{group: GroupStats}``, the one that was active last at the end; also groups that Dask has
+        forgotten.
+    transfers
+        Of task results between workers.
+    activities
+        ``{(context, activity): distribution of seconds}`` of what Dask times outside of tasks,
+        such as ``("gather-dep", "network")`` or ``("get-data", "serialize")``.
     """
 
     at: float
@@ -118,6 +86,19 @@ class Snapshot:
     workers: tuple[WorkerStatus, ...] = ()
     invalid_samples: int = 0
     errors: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, GroupStats] = field(default_factory=dict)
+    transfers: Transfers = field(default_factory=Transfers)
+    activities: Mapping[tuple[str, str], Distribution] = field(default_factory=dict)
+
+    @property
+    def spans(self) -> dict[tuple[str, ...], GroupStats]:
+        """``{span: its groups together}``, of the groups that belong to one."""
+        found: dict[tuple[str, ...], GroupStats] = {}
+        for group in self.groups.values():
+            if group.span:
+                known = found.get(group.span)
+                found[group.span] = group if known is None else known.merge(group)
+        return found
 
     @property
     def compute_seconds(self) -> float:
@@ -172,6 +153,10 @@ class Snapshot:
             name: stats.since(older.prefixes.get(name, nothing))
             for name, stats in self.prefixes.items()
         }
+        groups = {
+            name: stats.since(older.groups[name]) if name in older.groups else stats
+            for name, stats in self.groups.items()
+        }
         return replace(
             self,
             start=older.at,
@@ -185,40 +170,56 @@ class Snapshot:
                 for where, times in self.errors.items()
                 if times > older.errors.get(where, 0)
             },
+            groups={
+                name: stats
+                for name, stats in groups.items()
+                if stats.durations[COMPUTE].count or stats.failed_durations.count
+            },
+            transfers=self.transfers.since(older.transfers),
+            activities={
+                what: d.since(older.activities.get(what, Distribution()))
+                for what, d in self.activities.items()
+            },
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give the snapshot as JSON-able lists, dicts, numbers and strings."""
-        plain = asdict(self)
-        plain["prefixes"] = [
-            {"prefix": name, **asdict(stats)} for name, stats in self.prefixes.items()
-        ]
-        return plain
+    def to_dict(
+        self, encode: Callable[[Distribution], Any] = plain.with_quantiles
+    ) -> dict[str, Any]:
+        """Give the snapshot as lists, dicts, numbers and strings: JSON-able, but for nan.
+
+        Parameters
+        ----------
+        encode
+            Gives what stands for a distribution. By default that is `Distribution.to_dict` with
+            ``mean``, ``std``, ``p5``, ``p25``, ``p50``, ``p75``, ``p95`` and ``p99`` added;
+            `Distribution.to_bytes` makes it a tenth of that.
+        """
+        return plain.to_plain(self, encode)
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Snapshot:
+    def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:
         """Make the snapshot that `to_dict` was called on; unknown fields are passed over.
 
         Raises
         ------
         ValueError
-            If `plain` is not a snapshot.
+            If `data` is not a snapshot.
         """
         try:
-            found = _known(cls, plain)
-            found["prefixes"] = {row["prefix"]: _prefix_stats(row) for row in plain["prefixes"]}
-            found["running"] = tuple(
-                InFlight(**_known(InFlight, row)) for row in plain.get("running", ())
-            )
+            found = plain.known(cls, data)
+            found.update(plain.parts(data))
             found["workers"] = tuple(
-                WorkerStatus(**_known(WorkerStatus, row)) for row in plain.get("workers", ())
+                WorkerStatus(**plain.known(WorkerStatus, row)) for row in data.get("workers", ())
             )
             return cls(**found)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"This is not a taskmeter snapshot: {error!r}.") from error
 
     def to_pandas(self) -> pd.DataFrame:
         """Give a data frame with one row a prefix.
+
+        ``mean``, ``std``, ``min``, ``p5`` ... ``p99`` and ``max`` are of the durations of ok
+        attempts, in seconds.
 
         Raises
         ------
@@ -231,6 +232,8 @@ class Snapshot:
             raise ImportError(
                 "to_pandas() needs pandas: pip install 'taskmeter[pandas]'."
             ) from error
+        durations = [p.durations[COMPUTE] for p in self.prefixes.values()]
+        shares = quantiles(durations, QUANTILES).tolist()
         rows = {
             name: {
                 "compute_seconds": p.compute_seconds,
@@ -238,23 +241,17 @@ class Snapshot:
                 "executing": p.executing,
                 **{o: p.attempts[o].count for o in OUTCOMES},
                 **{f"{o}_seconds": p.attempts[o].seconds for o in OUTCOMES},
+                "mean": duration.mean,
+                "std": duration.std,
+                "min": duration.minimum,
+                **{f"p{q * 100:g}": value for q, value in zip(QUANTILES, row, strict=True)},
+                "max": duration.maximum,
+                "output_bytes_mean": p.output_bytes.mean,
             }
-            for name, p in self.prefixes.items()
+            for (name, p), duration, row in zip(
+                self.prefixes.items(), durations, shares, strict=True
+            )
         }
         frame = pd.DataFrame.from_dict(rows, orient="index")
         frame.index.name = "prefix"
         return frame
-
-
-def _known(cls: type, plain: Mapping[str, Any]) -> dict[str, Any]:
-    names = {f.name for f in fields(cls)}
-    return {name: value for name, value in plain.items() if name in names}
-
-
-def _prefix_stats(row: Mapping[str, Any]) -> PrefixStats:
-    found = _known(PrefixStats, row)
-    found["attempts"] = {
-        outcome: AttemptTotals(**_known(AttemptTotals, row["attempts"].get(outcome, {})))
-        for outcome in OUTCOMES
-    }
-    return PrefixStats(**found)

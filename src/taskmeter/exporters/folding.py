@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from taskmeter.core.attempts import OTHER, OUTCOMES, AttemptTotals
-from taskmeter.core.snapshot import PrefixStats
+from taskmeter.core.stats import PrefixStats
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from taskmeter.core.attempts import OUTCOMES
-from taskmeter.core.snapshot import PrefixStats, Snapshot
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.stats import PrefixStats
 from taskmeter.views.cells import count, duration, percentage, short_name
 
 #: What the row of all prefixes beyond the top is called.

@@ -1,0 +1,133 @@
+"""Snapshots as lists, dicts, numbers and strings, and what those say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from taskmeter.core.attempts import OUTCOMES, AttemptTotals, InFlight
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.quantiles import QUANTILES
+from taskmeter.core.stats import GroupStats, PrefixStats, SlowAttempt, Transfers, TransferStats
+
+Encode = Callable[[Distribution], Any]
+
+#: Fields of the snapshot that are mappings, and what their keys are called in rows.
+_ROWS: Mapping[str, tuple[str, ...]] = {
+    "prefixes": ("prefix",),
+    "groups": ("group",),
+    "pairs": ("source", "destination"),
+    "activities": ("context", "activity"),
+}
+
+
+def with_quantiles(distribution: Distribution) -> dict[str, Any]:
+    """Give `Distribution.to_dict` with what people read, too."""
+    found = distribution.to_dict()
+    if distribution.count:
+        shares = distribution.quantile(QUANTILES).tolist()
+        found["mean"] = distribution.mean
+        found["std"] = distribution.std if distribution.count > 1 else None
+        found.update({f"p{q * 100:g}": x for q, x in zip(QUANTILES, shares, strict=True)})
+    return found
+
+
+def to_plain(record: Any, encode: Encode) -> dict[str, Any]:
+    """Give a frozen dataclass as a dict, those within it too."""
+    return {f.name: _plain(f.name, getattr(record, f.name), encode) for f in fields(record)}
+
+
+def _plain(name: str, value: Any, encode: Encode) -> Any:
+    if isinstance(value, Distribution):
+        return encode(value)
+    if name in _ROWS:
+        return [_row(_ROWS[name], key, item, encode) for key, item in value.items()]
+    if isinstance(value, Mapping):
+        return {key: _plain("", item, encode) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain("", item, encode) for item in value]
+    return to_plain(value, encode) if is_dataclass(value) else value
+
+
+def _row(labels: tuple[str, ...], key: Any, item: Any, encode: Encode) -> dict[str, Any]:
+    row = dict(zip(labels, key if isinstance(key, tuple) else (key,), strict=True))
+    if isinstance(item, Distribution):
+        return {**row, "seconds": encode(item)}
+    # a group has a prefix of its own
+    return {**row, **to_plain(item, encode)}
+
+
+def known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the fields of `data` that a dataclass has."""
+    names = {f.name for f in fields(cls)}
+    return {name: value for name, value in data.items() if name in names}
+
+
+def parts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the fields of a snapshot that are more than numbers, but for its workers.
+
+    Raises
+    ------
+    KeyError, TypeError, AttributeError, ValueError
+        If they are not those of a snapshot.
+    """
+    transfers = known(Transfers, data.get("transfers", {}))
+    pairs = transfers.pop("pairs", ())
+    return {
+        "prefixes": {row["prefix"]: _prefix_stats(row) for row in data["prefixes"]},
+        "running": tuple(InFlight(**known(InFlight, row)) for row in data.get("running", ())),
+        "groups": {row["group"]: _group_stats(row) for row in data.get("groups", ())},
+        "transfers": Transfers(
+            **_distributions(transfers),
+            pairs={
+                (row["source"], row["destination"]): TransferStats(
+                    **_distributions(known(TransferStats, row))
+                )
+                for row in pairs
+            },
+        ),
+        "activities": {
+            (row["context"], row["activity"]): distribution(row["seconds"])
+            for row in data.get("activities", ())
+        },
+    }
+
+
+def distribution(data: Any) -> Distribution:
+    """Make a distribution of what any of the encodings gave."""
+    if isinstance(data, Distribution):
+        return data
+    return (
+        Distribution.from_bytes(data) if isinstance(data, bytes) else Distribution.from_dict(data)
+    )
+
+
+def _distributions(data: Mapping[str, Any]) -> dict[str, Distribution]:
+    return {name: distribution(value) for name, value in data.items()}
+
+
+def _prefix_stats(row: Mapping[str, Any]) -> PrefixStats:
+    found = known(PrefixStats, row)
+    found["attempts"] = {
+        outcome: AttemptTotals(**known(AttemptTotals, row["attempts"].get(outcome, {})))
+        for outcome in OUTCOMES
+    }
+    for name in ("durations", "waits"):
+        if name in found:
+            found[name] = _distributions(found[name])
+    for name in ("failed_durations", "output_bytes", "recent"):
+        if name in found:
+            found[name] = distribution(found[name])
+    if found.get("slowest") is not None:
+        found["slowest"] = SlowAttempt(**known(SlowAttempt, found["slowest"]))
+    return PrefixStats(**found)
+
+
+def _group_stats(row: Mapping[str, Any]) -> GroupStats:
+    found = known(GroupStats, row)
+    found["span"] = tuple(found.get("span", ()))
+    found["durations"] = _distributions(found["durations"])
+    for name in ("failed_durations", "output_bytes"):
+        found[name] = distribution(found[name])
+    return GroupStats(**found)

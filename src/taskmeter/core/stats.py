@@ -1,0 +1,248 @@
+"""What is known of one prefix, one group, and of transfers, at one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from taskmeter.core.attempts import OUTCOMES, AttemptTotals, no_attempts
+from taskmeter.core.distribution import Distribution
+
+#: The action of `PrefixStats.durations` that every prefix has.
+COMPUTE = "compute"
+
+_EMPTY = Distribution()
+
+
+def no_durations() -> dict[str, Distribution]:
+    """Give an empty distribution for the one action that is always there."""
+    return {COMPUTE: _EMPTY}
+
+
+def _nothing() -> Distribution:
+    return _EMPTY
+
+
+def _since(
+    newer: Mapping[str, Distribution], older: Mapping[str, Distribution]
+) -> dict[str, Distribution]:
+    return {what: d.since(older.get(what, _EMPTY)) for what, d in newer.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowAttempt:
+    """An ok attempt that took long.
+
+    Parameters
+    ----------
+    key
+        Its key, as text; a long one is cut.
+    seconds
+        How long it took.
+    at
+        When it ended (Unix time, clock of the process that took the snapshot).
+    worker
+        Where it ran.
+    """
+
+    key: str
+    seconds: float
+    at: float
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixStats:
+    """What one prefix cost up to an instant.
+
+    Parameters
+    ----------
+    compute_seconds
+        Compute seconds of all attempts, those in flight included.
+    seceded_seconds
+        The same for the time after a secede.
+    executing
+        Attempts in flight, seceded ones included.
+    attempts
+        Ended attempts, by outcome.
+    oldest_start
+        When the oldest attempt in flight started (Unix time); None when there is none.
+    durations
+        ``{action: distribution of seconds}``. ``"compute"``, which is always there: ok attempts,
+        from the start of their code to its end, time after a secede included. Others are what
+        Dask times as part of a task, one value an event: ``"transfer"``, ``"disk-read"``,
+        ``"thread-cpu"``, ``"thread-noncpu"``, ``"deserialize"``, ...
+    failed_durations
+        Seconds of failed attempts.
+    waits
+        ``{stage: distribution of seconds}``: ``"queued"`` and ``"no-worker"`` on the scheduler,
+        ``"worker"`` from a task's arrival at its worker to its start, the transfer of its inputs
+        included.
+    output_bytes
+        Sizes of results, as Dask estimates them.
+    recent
+        ``durations["compute"]`` of the rolling window alone (10 minutes by default).
+    slowest
+        The slowest ok attempt of the last minutes, if there was one.
+    """
+
+    compute_seconds: float = 0.0
+    seceded_seconds: float = 0.0
+    executing: int = 0
+    attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
+    oldest_start: float | None = None
+    durations: Mapping[str, Distribution] = field(default_factory=no_durations)
+    failed_durations: Distribution = field(default_factory=_nothing)
+    waits: Mapping[str, Distribution] = field(default_factory=dict)
+    output_bytes: Distribution = field(default_factory=_nothing)
+    recent: Distribution = field(default_factory=_nothing)
+    slowest: SlowAttempt | None = None
+
+    @property
+    def ended(self) -> int:
+        """Ended attempts of every outcome."""
+        return sum(totals.count for totals in self.attempts.values())
+
+    @property
+    def wasted_seconds(self) -> float:
+        """Compute seconds of the attempts that ended in any other way than ok."""
+        return sum(totals.seconds for o, totals in self.attempts.items() if o != "ok")
+
+    def since(self, older: PrefixStats) -> PrefixStats:
+        """Give what was added after `older`; what is in flight or recent stays as it is now."""
+        return replace(
+            self,
+            compute_seconds=max(0.0, self.compute_seconds - older.compute_seconds),
+            seceded_seconds=max(0.0, self.seceded_seconds - older.seceded_seconds),
+            attempts={o: self.attempts[o] - older.attempts[o] for o in OUTCOMES},
+            durations=_since(self.durations, older.durations),
+            failed_durations=self.failed_durations.since(older.failed_durations),
+            waits=_since(self.waits, older.waits),
+            output_bytes=self.output_bytes.since(older.output_bytes),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStats:
+    """What one group (one collection operation, or one call of ``map``) cost.
+
+    A group is kept after Dask has forgotten its tasks, until many newer ones have come.
+
+    Parameters
+    ----------
+    prefix
+        The prefix it belongs to.
+    span
+        Name of the span that Dask counts it under; empty if there is none.
+    first_start, last_stop
+        When its first attempt started and its latest one ended (Unix time, clock of the process
+        that took the snapshot). Attempts that still run are not in it.
+    durations, failed_durations, output_bytes
+        As in `PrefixStats`; of the actions, ``"compute"`` only.
+    """
+
+    prefix: str
+    span: tuple[str, ...] = ()
+    first_start: float
+    last_stop: float
+    durations: Mapping[str, Distribution] = field(default_factory=no_durations)
+    failed_durations: Distribution = field(default_factory=_nothing)
+    output_bytes: Distribution = field(default_factory=_nothing)
+
+    @property
+    def wall_seconds(self) -> float:
+        """The time from its first start to its last stop."""
+        return max(0.0, self.last_stop - self.first_start)
+
+    @property
+    def compute_seconds(self) -> float:
+        """The seconds of its ok and failed attempts, added up."""
+        return self.durations[COMPUTE].sum + self.failed_durations.sum
+
+    def since(self, older: GroupStats) -> GroupStats:
+        """Give what was added after `older`; first start and last stop stay."""
+        return replace(
+            self,
+            durations=_since(self.durations, older.durations),
+            failed_durations=self.failed_durations.since(older.failed_durations),
+            output_bytes=self.output_bytes.since(older.output_bytes),
+        )
+
+    def merge(self, other: GroupStats) -> GroupStats:
+        """Give both together, as one span of several groups; the prefix is this one's."""
+        return replace(
+            self,
+            first_start=min(self.first_start, other.first_start),
+            last_stop=max(self.last_stop, other.last_stop),
+            durations={
+                what: self.durations.get(what, _EMPTY).merge(other.durations.get(what, _EMPTY))
+                for what in {**self.durations, **other.durations}
+            },
+            failed_durations=self.failed_durations.merge(other.failed_durations),
+            output_bytes=self.output_bytes.merge(other.output_bytes),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferStats:
+    """Transfers of task results between workers, one value an event, small ones included.
+
+    Parameters
+    ----------
+    bytes, seconds, bandwidth
+        What was moved, how long that took, and the first divided by the second.
+    """
+
+    bytes: Distribution = field(default_factory=_nothing)
+    seconds: Distribution = field(default_factory=_nothing)
+    bandwidth: Distribution = field(default_factory=_nothing)
+
+    def since(self, older: TransferStats) -> TransferStats:
+        """Give what was added after `older`."""
+        return TransferStats(
+            bytes=self.bytes.since(older.bytes),
+            seconds=self.seconds.since(older.seconds),
+            bandwidth=self.bandwidth.since(older.bandwidth),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfers:
+    """All transfers, and those between pairs of workers that are still there.
+
+    Parameters
+    ----------
+    bytes, seconds, bandwidth
+        As in `TransferStats`, of the whole cluster.
+    pairs
+        ``{(source, destination): TransferStats}`` by address. A limited number of pairs is kept
+        apart; the rest share ``("__other__", "__other__")``. A worker that goes takes its pairs
+        with it.
+    """
+
+    bytes: Distribution = field(default_factory=_nothing)
+    seconds: Distribution = field(default_factory=_nothing)
+    bandwidth: Distribution = field(default_factory=_nothing)
+    pairs: Mapping[tuple[str, str], TransferStats] = field(default_factory=dict)
+
+    def since(self, older: Transfers) -> Transfers:
+        """Give what was added after `older`; a pair whose count fell is taken as new."""
+        return Transfers(
+            bytes=self.bytes.since(older.bytes),
+            seconds=self.seconds.since(older.seconds),
+            bandwidth=self.bandwidth.since(older.bandwidth),
+            pairs={
+                pair: _pair_since(stats, older.pairs.get(pair))
+                for pair, stats in self.pairs.items()
+            },
+        )
+
+
+def _pair_since(newer: TransferStats, older: TransferStats | None) -> TransferStats:
+    if older is None or older.seconds.count > newer.seconds.count:
+        return newer
+    try:
+        return newer.since(older)
+    except ValueError:
+        # the worker went, and another one came at the same address
+        return newer
