@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import dask.config
+
+#: About two a decade from 1 ms to 24 h, in numbers that people use.
+DURATION_BUCKETS = (
+    0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1200.0, 3600.0, 10800.0,
+    43200.0, 86400.0,
+)  # fmt: skip
+
+#: 1 KiB, 4 KiB ... 1 TiB: powers of two are bounds of every distribution's buckets, too.
+BYTES_BUCKETS = tuple(float(1 << power) for power in range(10, 41, 2))
+
+_BUCKETS = "it takes one or more positive, finite numbers in increasing order, such as [1, 60]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +38,33 @@ class Settings:
         Prefixes that keep their name in Prometheus; the rest share ``__other__``.
     tracked_prefixes
         The same for the ledger itself, so that memory stays bounded.
+    tracked_series
+        Distributions that are kept apart by what they are of; the rest share one for each measure.
+    tracked_groups
+        Task groups that are remembered after Dask has forgotten them.
+    tracked_pairs
+        Pairs of workers whose transfers are kept apart.
+    recent_seconds
+        How far back recent durations go; they are kept in ten slices.
     extrapolation_intervals
         A running attempt is extrapolated for at most this many report intervals.
     join_dask_metrics
         Show the families in Dask's own ``/metrics`` too, when the process holds one server.
+    duration_buckets, bytes_buckets
+        Upper bounds of the classic buckets of histograms: of seconds; of bytes and bytes a second.
     """
 
     namespace: str = "dask"
     max_prefixes: int = 200
     tracked_prefixes: int = 10_000
+    tracked_series: int = 10_000
+    tracked_groups: int = 1_000
+    tracked_pairs: int = 1_000
+    recent_seconds: float = 600.0
     extrapolation_intervals: float = 3.0
     join_dask_metrics: bool = True
+    duration_buckets: tuple[float, ...] = DURATION_BUCKETS
+    bytes_buckets: tuple[float, ...] = BYTES_BUCKETS
 
     @classmethod
     def from_dask(cls) -> Settings:
@@ -55,20 +83,29 @@ class Settings:
             ),
             max_prefixes=_read("max-prefixes", default.max_prefixes, _positive_int),
             tracked_prefixes=_read("tracked-prefixes", default.tracked_prefixes, _positive_int),
+            tracked_series=_read("tracked-series", default.tracked_series, _positive_int),
+            tracked_groups=_read("tracked-groups", default.tracked_groups, _positive_int),
+            tracked_pairs=_read("tracked-pairs", default.tracked_pairs, _positive_int),
+            recent_seconds=_read("recent-seconds", default.recent_seconds, _positive_float),
             extrapolation_intervals=_read(
                 "extrapolation-intervals", default.extrapolation_intervals, _positive_float
             ),
             join_dask_metrics=_read("join-dask-metrics", default.join_dask_metrics, _boolean),
+            duration_buckets=_read(
+                "duration-buckets", default.duration_buckets, _bounds, takes=_BUCKETS
+            ),
+            bytes_buckets=_read("bytes-buckets", default.bytes_buckets, _bounds, takes=_BUCKETS),
         )
 
 
-def _read(name: str, default: Any, parse: Callable[[Any], Any]) -> Any:
+def _read(name: str, default: Any, parse: Callable[[Any], Any], *, takes: str = "") -> Any:
     value = dask.config.get(f"taskmeter.{name}", default)
     try:
         return parse(value)
     except (TypeError, ValueError):
         raise ValueError(
-            f"The setting taskmeter.{name} cannot be {value!r}; the default is {default!r}."
+            f"The setting taskmeter.{name} cannot be {value!r}; "
+            f"{takes or f'the default is {default!r}'}."
         ) from None
 
 
@@ -90,3 +127,15 @@ def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(value)
     return value
+
+
+def _bounds(value: Any) -> tuple[float, ...]:
+    """Give bounds of buckets; also those that the environment has as ``1, 60`` or as ``60``."""
+    if isinstance(value, str):
+        value = value.strip().removeprefix("[").removesuffix("]").split(",")
+    elif not isinstance(value, (list, tuple)):
+        value = (value,)
+    bounds = tuple(_positive_float(bound) for bound in value if not isinstance(bound, bool))
+    if not bounds or len(bounds) < len(value) or any(a >= b for a, b in pairwise(bounds)):
+        raise ValueError(value)
+    return bounds

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from types import TracebackType
 from typing import Any
 
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.plugins.scheduler import METADATA_KEY, SchedulerMeter
+from taskmeter.plugins.transport import unpack_snapshot
 
 
 class NotInstalled(RuntimeError):  # noqa: N818 (reads as what it is)
@@ -92,7 +92,7 @@ async def _snapshot(client: Any, *, refresh: bool = True) -> Snapshot:
     if not await _installed(client):
         raise NotInstalled(client.scheduler.address)
     answer = await client.scheduler.taskmeter_snapshot(refresh=refresh)
-    return Snapshot.from_dict(json.loads(answer))
+    return unpack_snapshot(answer)
 
 
 async def _installed(client: Any) -> bool:

@@ -160,7 +160,7 @@ def test_threads_that_add_series_at_once_never_exceed_the_limit_or_lose_a_value(
 
 
 def test_series_beyond_the_limit_share_the_overflow_series_and_sums_stay_exact():
-    table = DistributionTable(limit=2, overflow="rest")
+    table = DistributionTable(limit=2, overflow=lambda series: "rest")
     for number, series in enumerate("abcda"):
         table.record(series, number)
     found = table.snapshot()
@@ -177,6 +177,50 @@ def test_the_overflow_series_takes_no_place_of_another():
     table.record("a", 1.0)
     table.record("b", 1.0)
     assert {series: d.count for series, d in table.snapshot().items()} == {"__other__": 2, "a": 1}
+
+
+def test_each_kind_of_series_can_have_its_own_overflow_series():
+    table = DistributionTable(limit=2, overflow=lambda series: (series[0], "rest"))
+    for series in (("s", "a"), ("B", "a"), ("s", "b"), ("B", "b"), ("s", "rest")):
+        table.record(series, 1.0)
+    assert {series: d.count for series, d in table.snapshot().items()} == {
+        ("s", "a"): 1,
+        ("B", "a"): 1,
+        ("s", "rest"): 2,
+        ("B", "rest"): 1,
+    }
+
+
+def test_floats_can_be_recorded_in_bulk():
+    table = DistributionTable()
+    table.extend("a", array("d", [1.0, 2.0]).tobytes())
+    table.record("a", 3.0)
+    assert table.distribution("a") == Distribution.of([1, 2, 3])
+    with pytest.raises(ValueError, match="multiple"):
+        table.extend("a", b"123")
+
+
+def test_folding_a_few_series_at_a_time_comes_round_to_all_of_them():
+    table = DistributionTable()
+    for turn in range(3):
+        for series in range(10):
+            table.record(series, turn)
+        assert [table.fold(4) for _ in range(4)] == [4, 4, 2, 0]
+        table.record(0, turn)
+        assert table.pending == 1
+        assert table.folded()[0].count == 2 * turn + 1
+        table.fold()
+    assert all(d.count >= 3 for d in table.folded().values())
+
+
+def test_a_busy_series_does_not_keep_others_from_being_folded():
+    table = DistributionTable()
+    for series in range(3):
+        table.record(series, 1.0)
+    for _ in range(3):
+        table.record(0, 1.0)
+        table.fold(1)
+    assert all(d.count for d in table.folded().values())
 
 
 def test_discarding_a_series_makes_room_for_another():

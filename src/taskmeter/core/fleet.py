@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from taskmeter.core.attempts import OTHER, OUTCOMES, InFlight, Key, PrefixTotals, RunningAttempt
 from taskmeter.core.capacity import ThreadSeconds
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.measurements import Measured, Measurements
+from taskmeter.core.parcel import Parcel
 from taskmeter.core.report import Report
+from taskmeter.core.series import Series
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import PrefixStats
+from taskmeter.core.stats import COMPUTE, PrefixStats
 from taskmeter.core.tally import Tally
 
 #: How many departed meters are remembered, to recognise their late reports.
@@ -92,6 +96,8 @@ class Fleet:
         Prefixes that keep their name; the rest share ``__other__``.
     intervals
         A running attempt is extrapolated over at most this many report intervals.
+    measurements
+        Keeps the distributions; by default one with its own defaults.
     """
 
     def __init__(
@@ -101,10 +107,12 @@ class Fleet:
         at: float = 0.0,
         max_prefixes: int = 10_000,
         intervals: float = 3.0,
+        measurements: Measurements | None = None,
     ) -> None:
         self.capacity = ThreadSeconds(nthreads, at)
         self.max_prefixes = max_prefixes
         self.intervals = intervals
+        self.measurements = Measurements(at=at) if measurements is None else measurements
         #: {what: times} reports and events that were ignored, and why
         self.anomalies: dict[str, int] = {}
         #: {worker: what it reported}
@@ -177,6 +185,21 @@ class Fleet:
         )
         return True
 
+    def take(
+        self,
+        worker: str,
+        parcel: Parcel,
+        at: float,
+        *,
+        span: Callable[[str], tuple[str, ...]] = lambda span_id: (),  # noqa: ARG005 (none known)
+    ) -> bool:
+        """Take in what a worker measured; see `Measurements.apply`."""
+        return self.measurements.apply(parcel, worker, at, admit=self._known, span=span)
+
+    def record(self, series: Series, value: float) -> None:
+        """Record a value that was measured here."""
+        self.measurements.record(series._replace(prefix=self._known(series.prefix)), value)
+
     def end(self, worker: str, attempts: Set[tuple[Key, int]]) -> None:
         """Note that reported attempts have ended, as the scheduler knows before the next report.
 
@@ -200,6 +223,7 @@ class Fleet:
             False if the worker lives on with another meter, which counts from now on what is
             running: then the time so far is kept, without an outcome.
         """
+        self.measurements.depart(worker)
         meter = self._meters.pop(worker, None)
         if meter is None:
             return
@@ -249,6 +273,11 @@ class Fleet:
             tally = self._tallies[name] = Tally()
         return tally
 
+    def _known(self, prefix: str) -> str:
+        """Give the name that a prefix counts under, and have a row for it."""
+        self._tally(prefix)
+        return self._admit(prefix)
+
     def _anomaly(self, what: str) -> None:
         self.anomalies[what] = self.anomalies.get(what, 0) + 1
 
@@ -282,8 +311,10 @@ class Fleet:
         errors
             Contained errors to show beside the fleet's own.
         details
-            List the attempts in flight one by one, too.
+            List the attempts in flight, groups, pairs of workers and recent durations, too.
         """
+        measured = self.measurements.prefixes()
+        nothing = Measured()
         running = {name: _Running(*self._carried.get(name, (0.0, 0.0))) for name in self._tallies}
         in_flight: list[InFlight] = []
         for worker, meter in self._meters.items():
@@ -293,14 +324,23 @@ class Fleet:
         return Snapshot(
             at=at,
             start=start,
-            prefixes={name: self._stats(name, row, at) for name, row in running.items()},
+            prefixes={
+                name: self._stats(
+                    name, row, measured.get(name, nothing), (now, at), details=details
+                )
+                for name, row in running.items()
+            },
             thread_seconds=self.capacity.value(now),
             nthreads=self.capacity.nthreads,
             running=tuple(sorted(in_flight, key=lambda a: a.start)),
             workers=workers,
             invalid_samples=self._departed_invalid
-            + sum(m.report.invalid for m in self._meters.values()),
+            + sum(m.report.invalid for m in self._meters.values())
+            + self.measurements.invalid,
             errors=self._errors(errors or {}),
+            groups=self.measurements.groups(now, at) if details else {},
+            transfers=self.measurements.transfers(pairs=details),
+            activities=self.measurements.activities(),
         )
 
     def _add_running(self, rows: dict[str, _Running], meter: Meter, now: float) -> None:
@@ -327,7 +367,16 @@ class Fleet:
                 cancelled=attempt.cancelled,
             )
 
-    def _stats(self, name: str, running: _Running, at: float) -> PrefixStats:
+    def _stats(
+        self,
+        name: str,
+        running: _Running,
+        measured: Measured,
+        instant: tuple[float, float],
+        *,
+        details: bool,
+    ) -> PrefixStats:
+        now, at = instant
         totals = self._tallies[name].totals()
         compute, seceded = self._marks.get(name, (0.0, 0.0))
         compute = max(compute, totals.compute_seconds + running.compute)
@@ -339,6 +388,13 @@ class Fleet:
             executing=running.executing,
             attempts=totals.attempts,
             oldest_start=None if running.oldest_age < 0 else at - running.oldest_age,
+            durations=measured.durations,
+            waits=measured.waits,
+            recent=self.measurements.recent(name, measured.durations[COMPUTE])
+            if details
+            else Distribution(),
+            slowest=self.measurements.slowest(name, now, at),
+            **measured.single,
         )
 
     def _errors(self, more: Mapping[str, int]) -> dict[str, int]:

@@ -111,7 +111,7 @@ class AttemptLedger:
 
     def end(
         self, key: Key, run_id: int, outcome: str, at: float, seconds: float | None = None
-    ) -> None:
+    ) -> float | None:
         """Note that an attempt's code stopped.
 
         Parameters
@@ -127,15 +127,20 @@ class AttemptLedger:
             A more exact length of the whole attempt, where somebody measured it. One that is
             negative, not finite or longer than the ledger saw the attempt run is counted as
             invalid, and the ledger's own clock is used.
+
+        Returns
+        -------
+        float or None
+            The length of the whole attempt; None if it is in no figure.
         """
         attempt = self._running.pop((key, run_id), None)
         if attempt is None:
             self._anomaly("unknown attempt ended")
-            return
+            return None
         elapsed = at - attempt.start
         if not (math.isfinite(elapsed) and elapsed >= 0):
             self.invalid += 1
-            return
+            return None
         if seconds is not None and not 0 <= seconds <= elapsed + CLOCK_SLACK_SECONDS:
             self.invalid += 1
             seconds = None
@@ -145,6 +150,7 @@ class AttemptLedger:
         row.add(outcome, compute, seceded)
         self._changes += 1
         row.changed = self._changes
+        return stop - attempt.start
 
     def _admit(self, prefix: str) -> str:
         if prefix not in self._rows:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Iterator
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
+from taskmeter.core.attempts import OTHER
 from taskmeter.core.buckets import DEFAULT_SCHEMA, Floats
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.summarise import BLOCK, summarise
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
-OVERFLOW: Final = "__other__"
 #: series reduced in one go: enough to share the cost of numpy's calls, few enough to stay small
 _BATCH: Final = 64
 
@@ -46,7 +46,8 @@ class DistributionTable(Generic[SeriesT]):
         The most series to keep apart. Later ones share the series ``overflow``, so sums over all
         series stay exact.
     overflow
-        The name of that series, ``"__other__"`` if not given. It exists once it is needed.
+        Gives the series that takes in a later one: one of a few, each of which gives itself and
+        does not count towards the limit. ``"__other__"`` for all of them if not given.
     schema
         The finest grid to use.
 
@@ -60,12 +61,14 @@ class DistributionTable(Generic[SeriesT]):
         self,
         *,
         limit: int = 1000,
-        overflow: SeriesT | None = None,
+        overflow: Callable[[SeriesT], SeriesT] | None = None,
         schema: int = DEFAULT_SCHEMA,
     ) -> None:
-        self._overflow = cast(SeriesT, OVERFLOW) if overflow is None else overflow
+        self._overflow = overflow if overflow is not None else _into_one
         self._schema = schema
         self._rows: dict[SeriesT, _Row] = {}
+        #: where an incomplete fold went on to
+        self._next = 0
         # a token for each series that may still be added: list.pop is atomic, counting is not
         self._vacant = [None] * limit
 
@@ -84,6 +87,19 @@ class DistributionTable(Generic[SeriesT]):
         """Record one value: `recorder` for those who do not keep it."""
         self.recorder(series)(value)
 
+    def extend(self, series: SeriesT, values: bytes) -> None:
+        """Record values that are already floats in this machine's form, 8 bytes each.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not a whole number of floats.
+        """
+        row = self._rows.get(series)
+        if row is None:
+            row = self._added(series)
+        row.recorded.frombytes(values)
+
     def merge_in(self, series: SeriesT, distribution: Distribution) -> None:
         """Add a distribution that was recorded elsewhere to a series."""
         row = self._rows.get(series)
@@ -96,7 +112,7 @@ class DistributionTable(Generic[SeriesT]):
 
         What goes through a recorder obtained before is lost.
         """
-        if self._rows.pop(series, None) is not None and series != self._overflow:
+        if self._rows.pop(series, None) is not None and self._overflow(series) != series:
             self._vacant.append(None)
 
     @property
@@ -104,15 +120,20 @@ class DistributionTable(Generic[SeriesT]):
         """How many recorded values wait to be folded."""
         return sum(len(row.recorded) for row in list(self._rows.values()))
 
-    def fold(self) -> int:
-        """Fold all that was recorded; give how many values that were.
+    def fold(self, most: int | None = None) -> int:
+        """Fold what was recorded; give how many values that were.
 
         Takes 5 to 10 microseconds for each series that has new values, and 10 ns a value.
+
+        Parameters
+        ----------
+        most
+            Fold so many series at most, by turns with the others; all of them if not given.
         """
         folded = 0
         batch: list[tuple[_Row, Floats]] = []
         size = 0
-        for row, values in self._taken():
+        for row, values in self._taken(most):
             if size + values.size > BLOCK or len(batch) == _BATCH:
                 self._fold_batch(batch)
                 batch, size = [], 0
@@ -140,6 +161,15 @@ class DistributionTable(Generic[SeriesT]):
         A series that did not change gives the same object as the last time.
         """
         self.fold()
+        return self.folded()
+
+    def read(self, series: SeriesT) -> Distribution:
+        """Give what `distribution` gives, without what waits to be folded."""
+        row = self._rows.get(series)
+        return Distribution(schema=self._schema) if row is None else row.folded
+
+    def folded(self) -> dict[SeriesT, Distribution]:
+        """Give what `snapshot` gives, without what waits to be folded."""
         return {series: row.folded for series, row in list(self._rows.items())}
 
     def __len__(self) -> int:
@@ -152,22 +182,33 @@ class DistributionTable(Generic[SeriesT]):
         return iter(list(self._rows))
 
     def _added(self, series: SeriesT) -> _Row:
-        if series != self._overflow:
+        shared = self._overflow(series)
+        own = shared != series
+        if own:
             try:
                 self._vacant.pop()
             except IndexError:
-                series = self._overflow
+                series, own = shared, False
         new = _Row(self._schema)
         row = self._rows.setdefault(series, new)
-        if row is not new and series != self._overflow:
+        if own and row is not new:
             # another thread added it first
             self._vacant.append(None)
         return row
 
-    def _taken(self) -> Iterator[tuple[_Row, Floats]]:
-        for row in list(self._rows.values()):
+    def _taken(self, most: int | None) -> Iterator[tuple[_Row, Floats]]:
+        rows = list(self._rows.values())
+        start = self._next if most is not None and self._next < len(rows) else 0
+        for place in range(start, start + len(rows)):
+            row = rows[place % len(rows)]
+            if most is not None and row.recorded:
+                if most <= 0:
+                    self._next = place % len(rows)
+                    return
+                most -= 1
             for values in _pieces(row):
                 yield row, values
+        self._next = 0
 
     def _fold_batch(self, batch: list[tuple[_Row, Floats]]) -> None:
         if not batch:
@@ -176,6 +217,10 @@ class DistributionTable(Generic[SeriesT]):
         lengths = [values.size for _, values in batch]
         for (row, _), fields in zip(batch, summarise(values, lengths, self._schema), strict=True):
             row.folded = row.folded.merge(Distribution.of_fields(fields))
+
+
+def _into_one(series: object) -> Any:  # noqa: ARG001 (one answer for all)
+    return OTHER
 
 
 def _pieces(row: _Row) -> Iterator[Floats]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from distributed import scheduler as dask_scheduler
+from distributed.utils import key_split_group
 
 from taskmeter.core.attempts import Key
 
@@ -70,6 +71,38 @@ def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
     return None
 
 
+def group_of(key: Key) -> str:
+    """Give the name of a key's group (``distributed.utils.key_split_group``)."""
+    # the empty key and a few others upset it
+    try:
+        return str(key_split_group(key))
+    except Exception:  # noqa: BLE001 (any key that Dask runs has a group)
+        return str(key)
+
+
+def span_id(task: Any) -> str:
+    """Give the identity of a task's span (``TaskState.span_id``); empty if it has none."""
+    return getattr(task, "span_id", None) or ""
+
+
+def output_bytes(task: Any) -> float | None:
+    """Give the size of a task's result as Dask estimates it (``TaskState.nbytes``), or None."""
+    size = getattr(task, "nbytes", None)
+    return None if size is None else float(size)
+
+
+def latest_transfer(worker: Any) -> tuple[str, float, float] | None:
+    """Give (source, bytes, seconds) of what a worker fetched last, or None.
+
+    Needs ``Worker.transfer_incoming_log``, to which Dask has just appended it.
+    """
+    log = getattr(worker, "transfer_incoming_log", None)
+    if not log:
+        return None
+    entry = log[-1]
+    return str(entry["who"]), float(entry["total"]), float(entry["stop"]) - float(entry["start"])
+
+
 def report_gap(worker: Any) -> float:
     """Give the seconds between two heartbeats of a worker (its periodic callback's setting)."""
     heartbeat = worker.periodic_callbacks.get("heartbeat")
@@ -96,6 +129,13 @@ def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
     if task is None or task.processing_on is None or task.processing_on.address != worker:
         return False
     return getattr(task, "run_id", run_id) == run_id
+
+
+def span_name(scheduler: Any, span_id: str) -> tuple[str, ...]:
+    """Give the name of a span (``SpansSchedulerExtension.spans``); empty if it is not known."""
+    spans = getattr(scheduler.extensions.get("spans"), "spans", {})
+    name = getattr(spans.get(span_id), "name", ())
+    return tuple(map(str, name))
 
 
 def executing(worker_state: Any) -> Mapping[Any, float]:

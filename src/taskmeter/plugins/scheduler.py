@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -15,15 +14,17 @@ from tornado.ioloop import PeriodicCallback
 from taskmeter.config import Settings
 from taskmeter.core.attempts import Key
 from taskmeter.core.fleet import Fleet
+from taskmeter.core.measurements import Measurements
 from taskmeter.core.pacing import Pacer
 from taskmeter.core.report import PROTOCOL, ReportError
+from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error, logger
 from taskmeter.plugins.loader import LOADER, make_loader
-from taskmeter.plugins.transport import unpack
+from taskmeter.plugins.transport import pack_snapshot, unpack, unpack_parcel
 from taskmeter.plugins.unmetered import UnmeteredWorkers
 from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
 from taskmeter.version import __version__
@@ -37,6 +38,12 @@ METADATA_KEY = "taskmeter"
 
 #: A worker has this many heartbeats' time for its first report, then it counts as unmetered.
 GRACE_INTERVALS = 4
+
+#: States in which a task waits on the scheduler for a worker.
+HELD = frozenset({QUEUED, NO_WORKER})
+
+#: So many series of a kind are folded at a time, which takes some 5 ms.
+FOLD_MOST = 500
 
 #: How long a snapshot waits for fresh reports; it goes on without those of workers that hang.
 REFRESH_SECONDS = 2.0
@@ -56,12 +63,13 @@ class Receiver:
         """Take in what a worker's heartbeat brings; never raises."""
         self.take(ws.address, data)
 
-    def take(self, worker: str, data: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 (a peer of another version may send more)
-        """Take in a report; never raises."""
+    def take(self, worker: str, data: Any = None, samples: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 (a peer of another version may send more)
+        """Take in a report and a parcel of samples; never raises."""
         meter = self.meter
         if meter is not None:
             try:
                 meter.receive(worker, data)
+                meter.measure(worker, samples)
             except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
                 count_error(meter.errors, "report")
 
@@ -75,11 +83,6 @@ class SchedulerMeter(SchedulerPlugin):
 
     name = "taskmeter"
     idempotent = True
-
-    # The scheduler calls this for every plugin at every transition of every task. Reports tell all
-    # that transitions would, so nothing is to be done here; and a method of a C type that takes
-    # any arguments does nothing in a fifth of the time of an empty Python function.
-    transition: Callable[..., object] = "".format
 
     def __init__(self) -> None:
         #: {where: times} errors in hooks
@@ -101,7 +104,16 @@ class SchedulerMeter(SchedulerPlugin):
             at=now,
             max_prefixes=settings.tracked_prefixes,
             intervals=settings.extrapolation_intervals,
+            measurements=Measurements(
+                at=now,
+                series=settings.tracked_series,
+                groups=settings.tracked_groups,
+                pairs=settings.tracked_pairs,
+                window=settings.recent_seconds,
+            ),
         )
+        #: {key: since when a task waits for a worker}
+        self._held: dict[Key, float] = {}
         self.pacer = Pacer()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
         # The scheduler's side comes first: a report must find somebody to take it.
@@ -165,6 +177,7 @@ class SchedulerMeter(SchedulerPlugin):
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
         """Say again that taskmeter is here: the scheduler has just forgotten all metadata."""
+        self._held.clear()
         contained(self.errors, "restart", self._announce)()
 
     def receive(self, worker: str, data: Any) -> None:
@@ -179,6 +192,19 @@ class SchedulerMeter(SchedulerPlugin):
         self.unmetered.forget(worker)
         self.fleet.apply(
             worker, report, monotonic(), interval=internals.heartbeat_interval(self.scheduler)
+        )
+
+    def measure(self, worker: str, samples: Any) -> None:
+        """Take in a parcel of samples as it came."""
+        if not samples:
+            return
+        try:
+            parcel = unpack_parcel(samples)
+        except ReportError as error:
+            self._reject(worker, str(error))
+            return
+        self.fleet.take(
+            worker, parcel, monotonic(), span=partial(internals.span_name, self.scheduler)
         )
 
     def _reject(self, worker: str, why: str) -> None:
@@ -200,46 +226,50 @@ class SchedulerMeter(SchedulerPlugin):
         self.fleet.capacity.change(nthreads, now)
         self.fleet.depart(worker, now)
         self.unmetered.forget(worker)
-        self._listen()
+
+    # Transitions
+
+    def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Note when a task begins or ends to wait for a worker.
+
+        The scheduler calls this at every transition of every task, so it looks at few of them.
+        """
+        if finish in HELD or start in HELD or (start == "processing" and self.unmetered):
+            try:
+                self._note(key, start, finish, kwargs)
+            except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
+                count_error(self.errors, "transition")
+
+    def _note(self, key: Key, start: str, finish: str, kwargs: dict[str, Any]) -> None:
+        now = monotonic()
+        if start in HELD:
+            since = self._held.pop(key, None)
+            if since is not None and finish == "processing":
+                prefix = self.scheduler.tasks[key].prefix.name
+                self.fleet.record(Series(WAIT, prefix, start), now - since)
+        if finish in HELD:
+            self._held[key] = now
+        if start == "processing" and self.unmetered:
+            prefix = self.scheduler.tasks[key].prefix.name
+            worker, startstops = kwargs.get("worker"), kwargs.get("startstops")
+            measured = self.unmetered.note(key, prefix, finish, now, worker, startstops)
+            if measured is not None:
+                self.fleet.record(*measured)
 
     # Workers without a meter
 
     def _watch(self, worker: str, now: float) -> None:
         self.unmetered.watch(worker, self.scheduler.workers[worker].server_id, now)
-        self._listen()
-
-    def _listen(self) -> None:
-        """Hear transitions while, and only while, there are workers that do not report."""
-        if self.unmetered:
-            self.transition = self._hear
-        else:
-            self.__dict__.pop("transition", None)
-
-    def _hear(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        if start == "processing":
-            try:
-                self._note(key, finish, kwargs)
-            except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
-                count_error(self.errors, "transition")
-
-    def _note(self, key: Key, finish: str, kwargs: dict[str, Any]) -> None:
-        task = self.scheduler.tasks[key]
-        self.unmetered.note(
-            key,
-            task.prefix.name,
-            finish,
-            monotonic(),
-            kwargs.get("worker"),
-            kwargs.get("startstops"),
-        )
 
     def _tend(self) -> None:
         if self.scheduler.plugins.get(self.name) is not self:
             # Somebody unregistered the plugin without uninstalling taskmeter.
             self._remove()
             return
-        self._listen()
-        self._estimate(monotonic())
+        now = monotonic()
+        self._estimate(now)
+        self.fleet.measurements.fold(FOLD_MOST)
+        self.fleet.measurements.tick(now)
 
     def _estimate(self, now: float) -> None:
         if not self.unmetered:
@@ -283,6 +313,7 @@ class SchedulerMeter(SchedulerPlugin):
 
     def scrape(self) -> Snapshot:
         """Give what a scrape shall show: no more compute at a time than there was capacity."""
+        self.fleet.measurements.fold(FOLD_MOST)
         return self.pacer.pace(self.snapshot(details=False))
 
     def _workers(self, now: float) -> tuple[WorkerStatus, ...]:
@@ -303,7 +334,7 @@ class SchedulerMeter(SchedulerPlugin):
         return tuple(found)
 
     async def serve_snapshot(self, comm: Any = None, *, refresh: bool = True) -> bytes:  # noqa: ARG002
-        """Answer a client with the snapshot as JSON.
+        """Answer a client with the snapshot, packed.
 
         Parameters
         ----------
@@ -314,7 +345,11 @@ class SchedulerMeter(SchedulerPlugin):
         """
         if refresh:
             await self._refresh()
-        return json.dumps(self.snapshot().to_dict()).encode()
+        while self.fleet.measurements.fold(FOLD_MOST):
+            # others get their turn in between
+            await asyncio.sleep(0)
+        snapshot = self.snapshot()
+        return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
 
     async def _refresh(self) -> None:
         metered = [w for w, meter in self.fleet.meters.items() if not meter.estimated]
@@ -327,9 +362,10 @@ class SchedulerMeter(SchedulerPlugin):
     async def _ask(self, worker: str) -> None:
         try:
             answers = await self.scheduler.broadcast(
-                msg={"op": REPORT_OP}, workers=[worker], on_error="ignore"
+                msg={"op": REPORT_OP, "samples": True}, workers=[worker], on_error="ignore"
             )
-            for data in answers.values():
-                self.receive(worker, data)
+            for answer in answers.values():
+                self.receive(worker, answer["data"])
+                self.measure(worker, answer["samples"])
         except Exception:  # noqa: BLE001 (the snapshot goes on with the last report)
             count_error(self.errors, "refresh")

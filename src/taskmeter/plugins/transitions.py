@@ -11,6 +11,9 @@ Meaning = Literal["start", "secede", "cancel", "resume", "ok", "failed", "resche
 #: States in which a task's code may be running.
 ACTIVE = frozenset({"executing", "long-running", "cancelled", "resumed"})
 
+#: States of a task that has come to a worker and has not started.
+PENDING = frozenset({"waiting", "ready", "constrained"})
+
 
 def meaning(*, start: str, finish: str, state: str, running: bool, seceded: bool) -> Meaning | None:
     """Tell what a transition means for an attempt that is in flight.

@@ -1,4 +1,4 @@
-"""Reports as bytes, so that nothing in them can upset the heartbeat that carries them."""
+"""Reports and parcels as bytes, so that nothing in them can upset the message they are in."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from typing import Any
 
 import msgpack
 
-from taskmeter.core.report import Report, ReportError, from_plain, to_plain
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.parcel import Parcel
+from taskmeter.core.parcel import from_plain as parcel_from_plain
+from taskmeter.core.parcel import to_plain as parcel_plain
+from taskmeter.core.report import Report, ReportError
+from taskmeter.core.report import from_plain as report_from_plain
+from taskmeter.core.report import to_plain as report_plain
+from taskmeter.core.snapshot import Snapshot
 
 
 def pack(report: Report) -> bytes:
     """Give a report as bytes; names may hold any characters, lone surrogates included."""
-    packed: bytes = msgpack.packb(to_plain(report), unicode_errors="surrogatepass")
-    return packed
+    return _bytes(report_plain(report))
 
 
 def unpack(data: Any) -> Report:
@@ -23,12 +29,52 @@ def unpack(data: Any) -> Report:
     ReportError
         If it cannot be read, or has another protocol number.
     """
+    return report_from_plain(_plain(data, "garbled report"))
+
+
+def pack_parcel(parcel: Parcel) -> bytes:
+    """Give a parcel as bytes."""
+    return _bytes(parcel_plain(parcel))
+
+
+def unpack_parcel(data: Any) -> Parcel:
+    """Make the parcel that `pack_parcel` was called on.
+
+    Raises
+    ------
+    ReportError
+        If it cannot be read, or has another protocol number.
+    """
+    return parcel_from_plain(_plain(data, "garbled parcel"))
+
+
+def pack_snapshot(snapshot: Snapshot) -> bytes:
+    """Give a snapshot as bytes, its distributions in their compact form."""
+    return _bytes(snapshot.to_dict(Distribution.to_bytes))
+
+
+def unpack_snapshot(data: Any) -> Snapshot:
+    """Make the snapshot that `pack_snapshot` was called on.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read.
+    """
+    return Snapshot.from_dict(_plain(data, "garbled snapshot"))
+
+
+def _bytes(plain: Any) -> bytes:
+    packed: bytes = msgpack.packb(plain, unicode_errors="surrogatepass")
+    return packed
+
+
+def _plain(data: Any, problem: str) -> Any:
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise ReportError("garbled report")
+        raise ReportError(problem)
     try:
-        plain = msgpack.unpackb(
+        return msgpack.unpackb(
             data, use_list=False, strict_map_key=False, unicode_errors="surrogatepass"
         )
     except Exception as error:
-        raise ReportError("garbled report") from error
-    return from_plain(plain)
+        raise ReportError(problem) from error

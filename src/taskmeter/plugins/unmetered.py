@@ -13,6 +13,8 @@ from typing import Any
 from taskmeter.core.attempts import Key
 from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.report import Report, Reporter
+from taskmeter.core.series import DURATION, FAILED_DURATION, Series
+from taskmeter.core.stats import COMPUTE
 from taskmeter.plugins import internals
 
 #: The scheduler knows of one attempt of a key at a time.
@@ -72,7 +74,7 @@ class UnmeteredWorkers:
 
     def note(
         self, key: Key, prefix: str, finish: str, now: float, worker: str | None, startstops: Any
-    ) -> None:
+    ) -> tuple[Series, float] | None:
         """Take in that a task is no longer processing.
 
         Parameters
@@ -87,22 +89,32 @@ class UnmeteredWorkers:
             Where it ran; known only if it ended there.
         startstops
             What the worker timed; None if it did not say.
+
+        Returns
+        -------
+        tuple or None
+            The duration of the attempt, and where it belongs; None if it is not known exactly.
         """
         if worker is not None:
             if worker not in self._watched:
-                return
+                return None
             since, reporter = self._watched[worker]
             seconds = internals.compute_seconds(startstops)
             if seconds is not None and not reporter.ledger.is_running(key, _RUN_ID):
                 began = now - max(0.0, seconds)
                 reporter.ledger.start(key, _RUN_ID, prefix, began, metered_from=since)
             outcome = "ok" if finish == "memory" else "failed"
-            if reporter.ledger.is_running(key, _RUN_ID):
-                reporter.ledger.end(key, _RUN_ID, outcome, now, seconds)
-            return
+            if not reporter.ledger.is_running(key, _RUN_ID):
+                return None
+            took = reporter.ledger.end(key, _RUN_ID, outcome, now, seconds)
+            if took is None or seconds is None:
+                return None
+            ok = outcome == "ok"
+            return Series(*((DURATION, prefix, COMPUTE) if ok else (FAILED_DURATION, prefix))), took
         for _, reporter in self._watched.values():
             if reporter.ledger.is_running(key, _RUN_ID):
                 reporter.ledger.end(key, _RUN_ID, "cancelled", now)
+        return None
 
     def reports(
         self, now: float, grace: float, run_id: Callable[[Key], int]

@@ -8,11 +8,14 @@ from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.metrics import time
+from tornado.ioloop import PeriodicCallback
 
 from taskmeter.config import Settings
 from taskmeter.core.attempts import Key
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.ledger import AttemptLedger
+from taskmeter.core.measurements import Measurements
+from taskmeter.core.parcel import Parcel
 from taskmeter.core.report import Reporter
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.exporters.prometheus import Exporter
@@ -20,8 +23,9 @@ from taskmeter.plugins import internals
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error
 from taskmeter.plugins.loader import METER
-from taskmeter.plugins.transitions import ACTIVE, meaning
-from taskmeter.plugins.transport import pack
+from taskmeter.plugins.recording import Recording
+from taskmeter.plugins.transitions import ACTIVE, PENDING, meaning
+from taskmeter.plugins.transport import pack, pack_parcel
 from taskmeter.version import __version__
 
 #: Name of the heartbeat extension, on both sides.
@@ -32,6 +36,9 @@ REPORT_OP = "taskmeter_report"
 
 #: Name of the scheduler's stream handler that takes a report between two heartbeats.
 STREAM_OP = "taskmeter-report"
+
+#: How often it is looked whether a parcel of samples is due: one for each heartbeat.
+TEND_MS = 250
 
 #: After a change, a report is sent at once, but so many at most between two heartbeats.
 REPORTS_A_HEARTBEAT = 5
@@ -87,24 +94,40 @@ class WorkerMeter(WorkerPlugin):
         self.worker = worker
         self.start = wall
         self.ledger = AttemptLedger(max_prefixes=settings.tracked_prefixes)
-        self.reporter = Reporter(self.ledger, meter=uuid.uuid4().hex)
+        meter = uuid.uuid4().hex
+        self.reporter = Reporter(self.ledger, meter=meter)
+        self.recording = Recording(
+            worker, meter=meter, errors=self.errors, limit=settings.tracked_series
+        )
         #: {key: where its attempt in flight stands}
         self._live: dict[Key, _Live] = {}
         #: the worker's own figures, made of reports to itself
         self._own = Reporter(self.ledger, meter="own")
         self._own_fleet = Fleet(
-            nthreads=worker.state.nthreads, at=now, max_prefixes=settings.tracked_prefixes
+            nthreads=worker.state.nthreads,
+            at=now,
+            max_prefixes=settings.tracked_prefixes,
+            measurements=Measurements(at=now, series=settings.tracked_series, groups=1, pairs=1),
         )
         self._take_over(now, wall)
         worker.handlers[REPORT_OP] = self.serve_report
         if self.reporting:
             worker.extensions[EXTENSION] = self
+        #: when the next parcel is due
+        self._next_parcel = 0.0
+        self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), TEND_MS)
+        self._tending.start()
+        worker.periodic_callbacks["taskmeter"] = self._tending
         exporter = Exporter(self.snapshot, scope="worker", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(worker, exporter)
 
     def teardown(self, worker: Any) -> None:
-        """Stop metering and leave nothing behind."""
+        """Stop metering and leave nothing behind; what is known is still told."""
+        self._tending.stop()
+        worker.periodic_callbacks.pop("taskmeter", None)
+        self._tell(report=True)
         self.reporting = False
+        contained(self.errors, "unplug", self.recording.remove)()
         if self._due is not None:
             worker.loop.remove_timeout(self._due)
         if worker.extensions.get(EXTENSION) is self:
@@ -128,13 +151,17 @@ class WorkerMeter(WorkerPlugin):
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:  # noqa: ARG002
         """Note what a transition of a task means for its attempt."""
-        if finish == "executing" or (start in ACTIVE and key in self._live):
-            try:
+        try:
+            if finish == "executing" or (start in ACTIVE and key in self._live):
                 self._note(key, start, finish)
                 if self._due is None and self.reporting:
                     self._schedule()
-            except Exception:  # noqa: BLE001 (our bug must not be Dask's)
-                count_error(self.errors, "worker transition")
+            elif finish == "waiting":
+                self.recording.received(key, monotonic())
+            elif start in PENDING and finish not in PENDING:
+                self.recording.dropped(key)
+        except Exception:  # noqa: BLE001 (our bug must not be Dask's)
+            count_error(self.errors, "worker transition")
 
     def _note(self, key: Key, start: str, finish: str) -> None:
         now = monotonic()
@@ -156,6 +183,7 @@ class WorkerMeter(WorkerPlugin):
                 self._end(key, None, "cancelled", now)
             self._live[key] = _Live(task.run_id, now, time(), len(task.startstops))
             self.ledger.start(key, task.run_id, task.prefix, now)
+            self.recording.started(key, task.prefix, now)
             return
         run_id = self._live[key].run_id
         if event == "secede":
@@ -179,10 +207,16 @@ class WorkerMeter(WorkerPlugin):
 
     def _end(self, key: Key, task: Any | None, outcome: str, now: float) -> None:
         seconds = None
+        live = self._live[key]
         if task is not None:
             self._begin(key, task, now)
-            seconds = internals.compute_seconds(task.startstops, skip=self._live[key].earlier)
-        self.ledger.end(key, self._live.pop(key).run_id, outcome, now, seconds)
+            seconds = internals.compute_seconds(task.startstops, skip=live.earlier)
+        del self._live[key]
+        took = self.ledger.end(key, live.run_id, outcome, now, seconds)
+        if took is not None and task is not None:
+            self.recording.ended(
+                task, outcome, start=now - took, stop=now, seconds=took, earlier=live.earlier
+            )
 
     def _sweep(self, now: float) -> None:
         """End the attempts whose end no transition told, such as a key scattered meanwhile."""
@@ -212,6 +246,38 @@ class WorkerMeter(WorkerPlugin):
         except Exception:  # noqa: BLE001 (the next heartbeat brings it)
             count_error(self.errors, "worker send")
 
+    def _tend(self) -> None:
+        now = monotonic()
+        if now >= self._next_parcel:
+            self._next_parcel = now + internals.report_gap(self.worker)
+            self._tell()
+
+    def _tell(self, *, report: bool = False) -> None:
+        """Send what was measured, if there is something and somebody to send it to."""
+        try:
+            parcel = self._collect()
+            if self.reporting and (parcel is not None or report):
+                self.worker.batched_send(
+                    {
+                        "op": STREAM_OP,
+                        "data": self._report() if report else b"",
+                        "samples": b"" if parcel is None else pack_parcel(parcel),
+                    }
+                )
+        except Exception:  # noqa: BLE001 (the worker works on)
+            count_error(self.errors, "worker samples")
+
+    def _collect(self) -> Parcel | None:
+        """Take what was measured into the worker's own figures, and give it."""
+        now = monotonic()
+        parcel = self.recording.parcel(now)
+        own = self._own_fleet
+        if parcel is not None:
+            own.take(self.worker.address, parcel, now)
+        own.measurements.fold()
+        own.measurements.tick(now)
+        return parcel
+
     def heartbeat(self) -> bytes:
         """Give what rides on the worker's heartbeat; an empty report where there is a fault."""
         try:
@@ -220,10 +286,25 @@ class WorkerMeter(WorkerPlugin):
             count_error(self.errors, "worker heartbeat")
             return b""
 
-    def serve_report(self, comm: Any = None) -> bytes:  # noqa: ARG002 (Dask's handlers get a comm)
-        """Give a fresh report with everything in it, for a snapshot that shall be exact."""
+    def serve_report(self, comm: Any = None, *, samples: bool = False) -> Any:  # noqa: ARG002 (Dask's handlers get a comm)
+        """Give a fresh report with everything in it, for a snapshot that shall be exact.
+
+        Parameters
+        ----------
+        comm
+            The caller's.
+        samples
+            Give what was measured, too: then the answer is ``{"data": report, "samples": parcel}``.
+        """
         try:
-            return self._report(full=True)
+            report = self._report(full=True)
+            if not samples:
+                return report
+            parcel = self._collect()
+            return {
+                "data": report,
+                "samples": b"" if parcel is None else pack_parcel(parcel),
+            }
         except Exception:  # noqa: BLE001 (the scheduler goes on with the last report)
             count_error(self.errors, "worker report")
             return b""
@@ -235,6 +316,7 @@ class WorkerMeter(WorkerPlugin):
 
     def snapshot(self) -> Snapshot:
         """Give the worker's own figures, exact to this instant."""
+        self._tell()
         now = monotonic()
         self._sweep(now)
         self._own_fleet.apply(

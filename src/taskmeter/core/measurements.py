@@ -1,0 +1,347 @@
+"""Measurements: every distribution of a cluster, by prefix, group, pair of workers and activity."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskmeter.core.attempts import OTHER
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.parcel import GroupActivity, Parcel
+from taskmeter.core.series import (
+    ACTIVITY,
+    DURATION,
+    FAILED_DURATION,
+    OUTPUT_BYTES,
+    TRANSFER_BANDWIDTH,
+    TRANSFER_BYTES,
+    TRANSFER_SECONDS,
+    TRANSFERS,
+    WAIT,
+    Series,
+    overflow,
+)
+from taskmeter.core.stats import (
+    COMPUTE,
+    GroupStats,
+    SlowAttempt,
+    Transfers,
+    TransferStats,
+    no_durations,
+)
+from taskmeter.core.table import DistributionTable
+
+#: How many meters' parcels are remembered by number.
+_REMEMBERED = 10_000
+
+_EMPTY = Distribution()
+
+#: Measures that groups have too.
+_OF_GROUPS = (DURATION, FAILED_DURATION, OUTPUT_BYTES)
+
+#: {prefix in a parcel: the name it counts under}
+Admit = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The distributions of one prefix, as in `PrefixStats`."""
+
+    durations: dict[str, Distribution] = field(default_factory=no_durations)
+    waits: dict[str, Distribution] = field(default_factory=dict)
+    #: {"failed_durations", "output_bytes": distribution}
+    single: dict[str, Distribution] = field(default_factory=dict)
+
+
+class _Numbers:
+    """Which parcels of one meter have come; they may overtake each other."""
+
+    __slots__ = ("ahead", "last")
+
+    def __init__(self) -> None:
+        #: all numbers up to this one have come
+        self.last = 0
+        #: and these beyond
+        self.ahead: set[int] = set()
+
+    def take(self, number: int) -> bool:
+        if number <= self.last or number in self.ahead:
+            return False
+        self.ahead.add(number)
+        while self.last + 1 in self.ahead:
+            self.last += 1
+            self.ahead.remove(self.last)
+        return True
+
+
+class _Group:
+    """A group that is remembered; instants are on the clock of `Measurements.apply`."""
+
+    __slots__ = ("prefix", "span", "start", "stop")
+
+    def __init__(self, prefix: str, start: float, stop: float) -> None:
+        self.prefix = prefix
+        self.span: tuple[str, ...] = ()
+        self.start = start
+        self.stop = stop
+
+
+class Measurements:
+    """Every distribution of a cluster, from the parcels of its workers.
+
+    A value is never lost or counted twice while parcels arrive; a parcel that did not arrive
+    because its worker died is missing.
+
+    Parameters
+    ----------
+    at
+        The beginning, on a monotonic clock.
+    series
+        The most series of prefixes to keep apart.
+    groups
+        So many groups are remembered: those that were active last.
+    pairs
+        The most pairs of workers to keep apart.
+    window
+        Seconds that `recent` looks back.
+    slices
+        Into so many parts the window is cut: it is exact to one of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        at: float = 0.0,
+        series: int = 10_000,
+        groups: int = 1_000,
+        pairs: int = 1_000,
+        window: float = 600.0,
+        slices: int = 10,
+    ) -> None:
+        self.groups_kept = groups
+        self.window = window
+        self.slice = window / slices
+        self._prefixes: DistributionTable[Series] = DistributionTable(
+            limit=series, overflow=overflow
+        )
+        #: by (measure, group)
+        self._by_group: DistributionTable[tuple[str, str]] = DistributionTable(
+            limit=3 * groups, overflow=lambda key: (key[0], OTHER)
+        )
+        #: by (measure, source, destination)
+        self._by_pair: DistributionTable[tuple[str, str, str]] = DistributionTable(
+            limit=len(TRANSFERS) * pairs, overflow=lambda key: (key[0], OTHER, OTHER)
+        )
+        #: in the order of their last activity
+        self._groups: OrderedDict[str, _Group] = OrderedDict()
+        #: {meter: which of its parcels came}
+        self._numbers: OrderedDict[str, _Numbers] = OrderedDict()
+        #: {prefix: (seconds, key, end, worker)}
+        self._slowest: dict[str, tuple[float, str, float, str]] = {}
+        #: (instant, {prefix: its compute durations up to then}), a slice apart
+        self._history: deque[tuple[float, Mapping[str, Distribution]]] = deque([(at, {})])
+
+    # Events
+
+    def apply(
+        self,
+        parcel: Parcel,
+        worker: str,
+        now: float,
+        *,
+        admit: Admit = str,
+        span: Callable[[str], tuple[str, ...]] = lambda span_id: (),  # noqa: ARG005 (none known)
+    ) -> bool:
+        """Take in a parcel.
+
+        Parameters
+        ----------
+        parcel
+            What a worker measured.
+        worker
+            Which one.
+        now
+            When it came.
+        admit
+            Gives the name that a prefix counts under.
+        span
+            Gives the name of a span by its identity.
+
+        Returns
+        -------
+        bool
+            False if it was ignored, because it had come before.
+        """
+        numbers = self._numbers.get(parcel.meter)
+        if numbers is None:
+            numbers = self._numbers[parcel.meter] = _Numbers()
+            while len(self._numbers) > _REMEMBERED:
+                self._numbers.popitem(last=False)
+        if not numbers.take(parcel.number):
+            return False
+        for activity in parcel.groups:
+            self._note_group(activity, now, admit, span)
+        for series, values in parcel.values.items():
+            for table, row in self._places(series, worker, admit):
+                table.extend(row, values)
+        for series, packed in parcel.distributions.items():
+            distribution = Distribution.from_bytes(packed)
+            for table, row in self._places(series, worker, admit):
+                table.merge_in(row, distribution)
+        for slow in parcel.slowest:
+            self._note_slow(admit(slow.prefix), slow.seconds, slow.key, now - slow.age, worker)
+        return True
+
+    def record(self, series: Series, value: float) -> None:
+        """Record a value that was measured here."""
+        self._prefixes.record(series, value)
+
+    def depart(self, worker: str) -> None:
+        """Forget the pairs of a worker that went away; the totals stay."""
+        for key in self._by_pair:
+            if worker in key[1:]:
+                self._by_pair.discard(key)
+
+    def tick(self, now: float) -> None:
+        """Cut the rolling window's next slice, if it is time."""
+        if now - self._history[-1][0] < self.slice:
+            return
+        self._history.append((now, dict(self._compute())))
+        while len(self._history) > 1 and self._history[1][0] <= now - self.window:
+            self._history.popleft()
+
+    def fold(self, most: int | None = None) -> int:
+        """Fold what came, so many series of each kind at most; give how many values that were."""
+        return sum(table.fold(most) for table in (self._prefixes, self._by_group, self._by_pair))
+
+    def _places(
+        self, series: Series, worker: str, admit: Admit
+    ) -> Iterator[tuple[DistributionTable[Any], Any]]:
+        """Give the rows of the tables that a series counts in."""
+        measure, prefix, what, context = series
+        if measure in TRANSFERS:
+            yield self._prefixes, Series(measure)
+            if what:
+                yield self._by_pair, (measure, what, worker)
+        elif measure in _OF_GROUPS and context:
+            yield self._prefixes, Series(measure, admit(prefix), what)
+            if context in self._groups:
+                yield self._by_group, (measure, context)
+        else:
+            yield self._prefixes, Series(measure, admit(prefix) if prefix else "", what, context)
+
+    def _note_group(
+        self,
+        activity: GroupActivity,
+        now: float,
+        admit: Admit,
+        span: Callable[[str], tuple[str, ...]],
+    ) -> None:
+        start, stop = now - activity.start_age, now - activity.stop_age
+        group = self._groups.get(activity.group)
+        if group is None:
+            group = self._groups[activity.group] = _Group(admit(activity.prefix), start, stop)
+            while len(self._groups) > self.groups_kept:
+                gone, _ = self._groups.popitem(last=False)
+                for measure in _OF_GROUPS:
+                    self._by_group.discard((measure, gone))
+        group.start = min(group.start, start)
+        group.stop = max(group.stop, stop)
+        if activity.span_id and not group.span:
+            group.span = span(activity.span_id)
+        self._groups.move_to_end(activity.group)
+
+    def _note_slow(self, prefix: str, seconds: float, key: str, at: float, worker: str) -> None:
+        known = self._slowest.get(prefix)
+        if known is None or seconds >= known[0] or known[2] < at - self.window:
+            self._slowest[prefix] = (seconds, key, at, worker)
+
+    # Reading: what was folded
+
+    def prefixes(self) -> dict[str, Measured]:
+        """Give the distributions of every prefix."""
+        found: dict[str, Measured] = {}
+        for (measure, prefix, what, _), distribution in self._prefixes.folded().items():
+            if not prefix:
+                continue
+            measured = found.get(prefix)
+            if measured is None:
+                measured = found[prefix] = Measured()
+            if measure == DURATION:
+                measured.durations[what] = distribution
+            elif measure == WAIT:
+                measured.waits[what] = distribution
+            elif measure == FAILED_DURATION:
+                measured.single["failed_durations"] = distribution
+            elif measure == OUTPUT_BYTES:
+                measured.single["output_bytes"] = distribution
+        return found
+
+    def recent(self, prefix: str, durations: Distribution) -> Distribution:
+        """Give what of a prefix's compute durations came within the window."""
+        older = self._history[0][1].get(prefix, _EMPTY)
+        return _EMPTY if older is durations else durations.since(older)
+
+    def slowest(self, prefix: str, now: float, at: float) -> SlowAttempt | None:
+        """Give a prefix's slowest attempt within the window, told in Unix time."""
+        known = self._slowest.get(prefix)
+        if known is None or known[2] < now - self.window:
+            return None
+        seconds, key, end, worker = known
+        return SlowAttempt(key=key, seconds=seconds, at=at - (now - end), worker=worker)
+
+    def groups(self, now: float, at: float) -> dict[str, GroupStats]:
+        """Give every group that is remembered; `at` is `now` in Unix time."""
+        by = self._by_group.folded()
+        return {
+            name: GroupStats(
+                prefix=group.prefix,
+                span=group.span,
+                first_start=at - (now - group.start),
+                last_stop=at - (now - group.stop),
+                durations={COMPUTE: by.get((DURATION, name), _EMPTY)},
+                failed_durations=by.get((FAILED_DURATION, name), _EMPTY),
+                output_bytes=by.get((OUTPUT_BYTES, name), _EMPTY),
+            )
+            for name, group in self._groups.items()
+        }
+
+    def transfers(self, *, pairs: bool = True) -> Transfers:
+        """Give the transfers, by pair of workers too or not."""
+        total = {measure: self._prefixes.read(Series(measure)) for measure in TRANSFERS}
+        by: dict[tuple[str, str], dict[str, Distribution]] = {}
+        for (measure, source, destination), distribution in self._by_pair.folded().items():
+            if pairs:
+                by.setdefault((source, destination), {})[measure] = distribution
+        return Transfers(
+            **_named(total),
+            pairs={pair: TransferStats(**_named(measures)) for pair, measures in by.items()},
+        )
+
+    def activities(self) -> dict[tuple[str, str], Distribution]:
+        """Give the seconds of what Dask times outside of tasks, by (context, activity)."""
+        return {
+            (context, what): distribution
+            for (measure, _, what, context), distribution in self._prefixes.folded().items()
+            if measure == ACTIVITY
+        }
+
+    @property
+    def invalid(self) -> int:
+        """Values that were negative or not finite, and are in no distribution."""
+        return sum(distribution.invalid for distribution in self._prefixes.folded().values())
+
+    def _compute(self) -> Iterator[tuple[str, Distribution]]:
+        for (measure, prefix, what, _), distribution in self._prefixes.folded().items():
+            if measure == DURATION and what == COMPUTE:
+                yield prefix, distribution
+
+
+def _named(measures: Mapping[str, Distribution]) -> dict[str, Distribution]:
+    return {
+        "bytes": measures.get(TRANSFER_BYTES, _EMPTY),
+        "seconds": measures.get(TRANSFER_SECONDS, _EMPTY),
+        "bandwidth": measures.get(TRANSFER_BANDWIDTH, _EMPTY),
+    }

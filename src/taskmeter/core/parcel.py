@@ -1,0 +1,181 @@
+"""What a worker measured since its last parcel: values while they are few, else distributions."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.report import ReportError
+from taskmeter.core.series import MEASURES, Series
+
+#: Number of the format below. A parcel with another number is counted and ignored.
+PROTOCOL = 1
+
+_FLOAT_BYTES = array("d").itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupActivity:
+    """When attempts of a group ran, told as ages, which need no common clock.
+
+    Parameters
+    ----------
+    group, prefix
+        Which group.
+    span_id
+        Dask's identity of the span that its latest task belongs to; empty if there is none.
+    start_age, stop_age
+        Seconds since the first start and since the last end.
+    """
+
+    group: str
+    prefix: str
+    span_id: str = ""
+    start_age: float
+    stop_age: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowest:
+    """The slowest ok attempt of a prefix in a parcel.
+
+    Parameters
+    ----------
+    prefix, key
+        Which attempt; a long key is cut.
+    seconds
+        How long it took.
+    age
+        Seconds since it ended.
+    """
+
+    prefix: str
+    key: str
+    seconds: float
+    age: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """What one meter measured since its last parcel.
+
+    Parcels hold what was added, not totals, so each counts once: by its number a second copy is
+    known, and so is one that is missing.
+
+    Parameters
+    ----------
+    meter
+        Identity of the meter.
+    number
+        1 for its first parcel, and 1 more for each that follows.
+    values
+        ``{series: floats in the machine's form, 8 bytes each}``
+    distributions
+        ``{series: Distribution.to_bytes()}``, where that is smaller.
+    groups
+        Those in which attempts ended.
+    slowest
+        One attempt for each prefix in which some ended ok.
+    """
+
+    meter: str
+    number: int
+    values: Mapping[Series, bytes]
+    distributions: Mapping[Series, bytes]
+    groups: tuple[GroupActivity, ...] = ()
+    slowest: tuple[Slowest, ...] = ()
+
+
+def to_plain(parcel: Parcel) -> list[Any]:
+    """Give a parcel as nested lists of numbers, strings and bytes."""
+    return [
+        PROTOCOL,
+        parcel.meter,
+        parcel.number,
+        [[*series, data] for series, data in parcel.values.items()],
+        [[*series, data] for series, data in parcel.distributions.items()],
+        [[g.group, g.prefix, g.span_id, g.start_age, g.stop_age] for g in parcel.groups],
+        [[s.prefix, s.key, s.seconds, s.age] for s in parcel.slowest],
+    ]
+
+
+def from_plain(plain: Any) -> Parcel:
+    """Make the parcel that `to_plain` was called on.
+
+    Raises
+    ------
+    ReportError
+        If it has another protocol number, or is not a parcel at all.
+    """
+    if not isinstance(plain, (list, tuple)) or not plain:
+        raise ReportError("garbled parcel")
+    if plain[0] != PROTOCOL:
+        raise ReportError("parcel of another protocol number")
+    try:
+        _, meter, number, values, distributions, groups, slowest = plain
+        return Parcel(
+            meter=_text(meter),
+            number=_positive(number),
+            values={_series(*row[:4]): _floats(row[4]) for row in values},
+            distributions={_series(*row[:4]): _distribution(row[4]) for row in distributions},
+            groups=tuple(
+                GroupActivity(
+                    group=_text(group),
+                    prefix=_text(prefix),
+                    span_id=_text(span_id),
+                    start_age=_seconds(start_age),
+                    stop_age=_seconds(stop_age),
+                )
+                for group, prefix, span_id, start_age, stop_age in groups
+            ),
+            slowest=tuple(
+                Slowest(
+                    prefix=_text(prefix),
+                    key=_text(key),
+                    seconds=_seconds(seconds),
+                    age=_seconds(age),
+                )
+                for prefix, key, seconds, age in slowest
+            ),
+        )
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ReportError("garbled parcel") from error
+
+
+def _series(measure: Any, prefix: Any, what: Any, context: Any) -> Series:
+    if measure not in MEASURES:
+        raise ValueError(measure)
+    return Series(measure, _text(prefix), _text(what), _text(context))
+
+
+def _floats(data: Any) -> bytes:
+    if not isinstance(data, bytes) or len(data) % _FLOAT_BYTES:
+        raise ValueError("not floats")
+    return data
+
+
+def _distribution(data: Any) -> bytes:
+    Distribution.from_bytes(data)
+    return bytes(data)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _positive(value: Any) -> int:
+    if type(value) is not int or value <= 0:
+        raise ValueError(value)
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in {int, float} or not (value >= 0 and math.isfinite(value)):
+        raise ValueError(value)
+    return float(value)

@@ -1,0 +1,167 @@
+"""Recording: what the hooks of a worker know of durations, sizes and waits, made into samples."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from taskmeter.core.attempts import Key
+from taskmeter.core.parcel import Parcel
+from taskmeter.core.samples import Samples
+from taskmeter.core.series import (
+    DURATION,
+    ON_WORKER,
+    TRANSFER_BANDWIDTH,
+    TRANSFER_BYTES,
+    TRANSFER_SECONDS,
+    WAIT,
+    Series,
+)
+from taskmeter.core.stats import COMPUTE
+from taskmeter.plugins import internals
+from taskmeter.plugins.digests import Add, Digests, series_of
+from taskmeter.plugins.internals import count_error
+
+#: The digest that hears of every transfer.
+_TRANSFERS = "transfer-bandwidth"
+
+#: Dask tells these one by one, however short, to the digests; of a task it tells long ones only.
+_IN_DIGESTS = frozenset({"disk-read", "disk-write"})
+
+
+def actions(startstops: Sequence[Mapping[str, Any]], earlier: int) -> list[tuple[str, float]]:
+    """Give the (action, seconds) that belong to a task's latest attempt, but for compute.
+
+    Parameters
+    ----------
+    startstops
+        ``[{"action": ..., "start": ..., "stop": ...}]`` of the task, its earlier attempts included.
+    earlier
+        So many of them were there when the attempt's code started: what was done for earlier
+        attempts, and the transfers for this one.
+    """
+    first = 0
+    for place in range(earlier - 1, -1, -1):
+        if startstops[place].get("action") == COMPUTE:
+            first = place + 1
+            break
+    return [
+        (str(entry["action"]), float(entry["stop"]) - float(entry["start"]))
+        for place, entry in enumerate(startstops[first:], first)
+        if entry["action"] != COMPUTE
+        and (place >= earlier or not first or entry["action"] == "transfer")
+    ]
+
+
+class Recording:
+    """Records what a worker measures.
+
+    Parameters
+    ----------
+    worker
+        The worker.
+    meter
+        Identity of its meter.
+    errors
+        ``{where: times}``, which errors are counted in.
+    limit
+        The most series to keep apart.
+    """
+
+    def __init__(self, worker: Any, *, meter: str, errors: dict[str, int], limit: int) -> None:
+        self.worker = worker
+        self.errors = errors
+        self.samples = Samples(meter, limit=limit)
+        #: {key: when a task came that has not started}
+        self._received: dict[Key, float] = {}
+        self._digests = Digests(getattr(worker, "digests", None), self._recorder)
+        worker.digests = self._digests
+
+    def remove(self) -> None:
+        """Stop recording; the digests that were there come back."""
+        if self.worker.digests is self._digests:
+            self.worker.digests = self._digests.chained
+
+    def parcel(self, now: float) -> Parcel | None:
+        """Give what was recorded since the last parcel; None if nothing was."""
+        return self.samples.parcel(now)
+
+    # Waits
+
+    def received(self, key: Key, now: float) -> None:
+        """Note that a task came to the worker."""
+        self._received[key] = now
+
+    def dropped(self, key: Key) -> None:
+        """Note that a task went without having started."""
+        self._received.pop(key, None)
+
+    def started(self, key: Key, prefix: str, now: float) -> None:
+        """Note that a task's code starts."""
+        since = self._received.pop(key, None)
+        if since is not None:
+            self.samples.record(Series(WAIT, prefix, ON_WORKER), now - since)
+
+    # Attempts
+
+    def ended(
+        self, task: Any, outcome: str, *, start: float, stop: float, seconds: float, earlier: int
+    ) -> None:
+        """Record what is known of an attempt that ended.
+
+        Parameters
+        ----------
+        task
+            The worker's TaskState.
+        outcome
+            How it ended; a duration is recorded of ok and failed ones.
+        start, stop, seconds
+            When, on the monotonic clock, and how long.
+        earlier
+            So many of its startstops were there when its code started.
+        """
+        prefix = task.prefix
+        for action, took in actions(task.startstops, earlier):
+            if action not in _IN_DIGESTS:
+                self.samples.record(Series(DURATION, prefix, action), took)
+        if outcome not in {"ok", "failed"}:
+            return
+        ok = outcome == "ok"
+        self.samples.attempt(
+            key=task.key,
+            prefix=prefix,
+            group=internals.group_of(task.key),
+            span_id=internals.span_id(task),
+            start=start,
+            stop=stop,
+            seconds=seconds,
+            ok=ok,
+            output_bytes=internals.output_bytes(task) if ok else None,
+        )
+
+    # Events that Dask digests
+
+    def _recorder(self, name: Hashable) -> Add | None:
+        try:
+            if name == _TRANSFERS:
+                return self._transfer
+            series = series_of(name)
+            return None if series is None else self.samples.recorder(series)
+        except Exception:  # noqa: BLE001 (Dask is in the middle of its own work)
+            count_error(self.errors, "digest")
+            return None
+
+    def _transfer(self, bandwidth: float) -> None:  # noqa: ARG002 (Dask's own, too low for short ones)
+        try:
+            transfer = internals.latest_transfer(self.worker)
+            if transfer is not None:
+                self._record_transfer(*transfer)
+        except Exception:  # noqa: BLE001 (Dask is in the middle of its own work)
+            count_error(self.errors, "transfer")
+
+    def _record_transfer(self, source: str, size: float, seconds: float) -> None:
+        record = self.samples.record
+        record(Series(TRANSFER_BYTES, "", source), size)
+        record(Series(TRANSFER_SECONDS, "", source), seconds)
+        if seconds > 0:
+            record(Series(TRANSFER_BANDWIDTH, "", source), size / seconds)
