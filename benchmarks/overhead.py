@@ -4,8 +4,9 @@ Drives a real `Scheduler` through whole task lives (submitted, processing, memor
 simulated workers and no network, in three turns: without any plugin, with an empty
 `SchedulerPlugin`, with taskmeter. The turns alternate in one process, in blocks, until the
 fastest block of each no longer gets faster. Every turn also takes a heartbeat of every worker and
-block; with taskmeter it carries a real report of what was run, and two more reports come between
-heartbeats, which is what workers send in the time that real tasks of this number take.
+block; with taskmeter it carries a real report of what was run, two more reports come between
+heartbeats, which is what workers send in the time that real tasks of this number take, and one
+parcel of samples with seven values a task, which the scheduler folds.
 
     python benchmarks/overhead.py [--json] [--tasks 2000] [--blocks 40] [--bare]
 
@@ -21,6 +22,7 @@ import argparse
 import asyncio
 import gc
 import json
+import random
 import statistics
 import sys
 from time import monotonic, perf_counter
@@ -34,8 +36,10 @@ from distributed.scheduler import ClientState, WorkerState
 
 from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.report import Reporter
+from taskmeter.core.samples import Samples
+from taskmeter.core.series import DURATION, ON_WORKER, WAIT, Series
 from taskmeter.plugins.scheduler import SchedulerMeter
-from taskmeter.plugins.transport import pack
+from taskmeter.plugins.transport import pack, pack_parcel
 
 try:
     from dask._task_spec import Task
@@ -46,6 +50,8 @@ WORKERS = 4
 THREADS = 2
 BETWEEN_HEARTBEATS = 2
 PREFIXES = ("load", "clean", "join", "sum")
+#: What Dask times in every task, one value each.
+ACTIVITIES = ("thread-cpu", "thread-noncpu", "executor", "other")
 
 
 class Sink:
@@ -96,7 +102,9 @@ class Workload:
         self.serial = 0
         ledgers = [AttemptLedger() for _ in range(WORKERS)]
         self.reporters = [Reporter(led, f"m{n}") for n, led in enumerate(ledgers)]
+        self.samples = [Samples(f"m{n}") for n in range(WORKERS)]
         self.metered = metered
+        self.random = random.Random(0)
 
     def block(self, tasks: int) -> float:
         """Run so many tasks and one heartbeat of every worker; give the seconds."""
@@ -135,15 +143,17 @@ class Workload:
 
     def heartbeats(self, addresses: list[str], run: dict[str, str]) -> float:
         seconds = 0.0
-        for address, reporter in zip(addresses, self.reporters, strict=True):
+        for address, reporter, samples in zip(addresses, self.reporters, self.samples, strict=True):
             extensions = {}
             if self.metered:
                 # What a worker's own meter does is not the scheduler's cost.
                 now = monotonic()
                 for key, worker in run.items():
                     if worker == address:
-                        reporter.ledger.start(key, 1, key.rsplit("-", 1)[0], now)
+                        prefix = key.rsplit("-", 1)[0]
+                        reporter.ledger.start(key, 1, prefix, now)
                         reporter.ledger.end(key, 1, "ok", now + 0.01, 0.01)
+                        self.record(samples, key, prefix, now)
                 extensions = {"taskmeter": pack(reporter.report(now))}
             begun = perf_counter()
             self.scheduler.heartbeat_worker(
@@ -156,12 +166,39 @@ class Workload:
             )
             seconds += perf_counter() - begun
             if self.metered:
+                take = self.scheduler.stream_handlers["taskmeter-report"]
                 for _ in range(BETWEEN_HEARTBEATS):
                     data = pack(reporter.report(now))
                     begun = perf_counter()
-                    self.scheduler.stream_handlers["taskmeter-report"](worker=address, data=data)
+                    take(worker=address, data=data)
                     seconds += perf_counter() - begun
+                parcel = samples.parcel(now)
+                data = b"" if parcel is None else pack_parcel(parcel)
+                begun = perf_counter()
+                take(worker=address, data=b"", samples=data)
+                seconds += perf_counter() - begun
+        if self.metered:
+            begun = perf_counter()
+            self.scheduler.plugins["taskmeter"]._tend()
+            seconds += perf_counter() - begun
         return seconds
+
+    def record(self, samples: Samples, key: str, prefix: str, now: float) -> None:
+        """Record what a worker measures of one task."""
+        length = 0.01 * self.random.lognormvariate(0, 1)
+        samples.record(Series(WAIT, prefix, ON_WORKER), length)
+        for activity in ACTIVITIES:
+            samples.record(Series(DURATION, prefix, activity), length)
+        samples.attempt(
+            key=key,
+            prefix=prefix,
+            group=prefix,
+            start=now,
+            stop=now,
+            seconds=length,
+            ok=True,
+            output_bytes=28.0,
+        )
 
 
 async def make(kind: str, *, bare: bool) -> Workload:
