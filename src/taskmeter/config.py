@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import dask.config
 
@@ -23,6 +24,8 @@ DURATION_BUCKETS = (
 BYTES_BUCKETS = tuple(float(1 << power) for power in range(10, 41, 2))
 
 _BUCKETS = "it takes one or more positive, finite numbers in increasing order, such as [1, 60]"
+
+_ENDPOINT = "it takes the address of a receiver, such as http://localhost:4318"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,9 @@ class Settings:
         Task groups that are remembered after Dask has forgotten them.
     tracked_pairs
         Pairs of workers whose transfers are kept apart.
+    occupancy
+        Count the time that tasks spend in each state, which costs the scheduler a microsecond or
+        two a task.
     recent_seconds
         How far back recent durations go; they are kept in ten slices.
     extrapolation_intervals
@@ -52,6 +58,10 @@ class Settings:
         Show the families in Dask's own ``/metrics`` too, when the process holds one server.
     duration_buckets, bytes_buckets
         Upper bounds of the classic buckets of histograms: of seconds; of bytes and bytes a second.
+    otlp_endpoint
+        The OpenTelemetry receiver to which metrics are pushed; none if empty.
+    otlp_interval_seconds
+        Time between two pushes; the setting is called ``taskmeter.otlp-interval``.
     """
 
     namespace: str = "dask"
@@ -60,11 +70,14 @@ class Settings:
     tracked_series: int = 10_000
     tracked_groups: int = 1_000
     tracked_pairs: int = 1_000
+    occupancy: bool = True
     recent_seconds: float = 600.0
     extrapolation_intervals: float = 3.0
     join_dask_metrics: bool = True
     duration_buckets: tuple[float, ...] = DURATION_BUCKETS
     bytes_buckets: tuple[float, ...] = BYTES_BUCKETS
+    otlp_endpoint: str = ""
+    otlp_interval_seconds: float = 15.0
 
     @classmethod
     def from_dask(cls) -> Settings:
@@ -86,6 +99,7 @@ class Settings:
             tracked_series=_read("tracked-series", default.tracked_series, _positive_int),
             tracked_groups=_read("tracked-groups", default.tracked_groups, _positive_int),
             tracked_pairs=_read("tracked-pairs", default.tracked_pairs, _positive_int),
+            occupancy=_read("occupancy", default.occupancy, _boolean),
             recent_seconds=_read("recent-seconds", default.recent_seconds, _positive_float),
             extrapolation_intervals=_read(
                 "extrapolation-intervals", default.extrapolation_intervals, _positive_float
@@ -95,6 +109,12 @@ class Settings:
                 "duration-buckets", default.duration_buckets, _bounds, takes=_BUCKETS
             ),
             bytes_buckets=_read("bytes-buckets", default.bytes_buckets, _bounds, takes=_BUCKETS),
+            otlp_endpoint=_read(
+                "otlp-endpoint", default.otlp_endpoint, _web_address, takes=_ENDPOINT
+            ),
+            otlp_interval_seconds=_read(
+                "otlp-interval", default.otlp_interval_seconds, _positive_float
+            ),
         )
 
 
@@ -126,6 +146,19 @@ def _positive_float(value: Any) -> float:
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(value)
+    return value
+
+
+def _web_address(value: Any) -> str:
+    """Give an http(s) address; empty for none."""
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(value)
+    parts = urlsplit(value)
+    # a port that is none raises ValueError when it is asked for
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError(value)
     return value
 
 

@@ -55,10 +55,13 @@ class PrefixTotals:
         One entry for each of `OUTCOMES`.
     seceded_seconds
         Time of ended attempts after they left the thread pool.
+    cpu_seconds
+        CPU time of ended attempts, of whatever outcome, where it could be measured.
     """
 
     attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
     seceded_seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     @property
     def compute_seconds(self) -> float:
@@ -69,6 +72,7 @@ class PrefixTotals:
         return PrefixTotals(
             attempts={o: self.attempts[o] + other.attempts[o] for o in OUTCOMES},
             seceded_seconds=self.seceded_seconds + other.seceded_seconds,
+            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
         )
 
 
@@ -90,6 +94,12 @@ class RunningAttempt:
         It has left the thread pool.
     cancelled
         Nobody waits for it any more, but its thread runs on.
+    cpu_seconds
+        CPU time of its thread since it is being metered; None where that cannot be measured.
+    still_seconds
+        Time since its CPU clock was last seen to advance.
+    frame
+        Where its code was when that was last looked at, which is done of those that stand still.
     """
 
     key: Key
@@ -100,6 +110,9 @@ class RunningAttempt:
     age_seconds: float
     seceded: bool = False
     cancelled: bool = False
+    cpu_seconds: float | None = None
+    still_seconds: float = 0.0
+    frame: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +131,7 @@ class InFlight:
         When its code started, in Unix time by the clock of the process that took the snapshot.
     compute_seconds, seceded_seconds
         What it has used so far.
-    seceded, cancelled
+    seceded, cancelled, cpu_seconds, still_seconds, frame
         As in `RunningAttempt`.
     """
 
@@ -130,3 +143,6 @@ class InFlight:
     seceded_seconds: float
     seceded: bool = False
     cancelled: bool = False
+    cpu_seconds: float | None = None
+    still_seconds: float = 0.0
+    frame: str = ""

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from taskmeter.core.attempts import OTHER, OUTCOMES, InFlight, Key, PrefixTotals, RunningAttempt
+from taskmeter.core.attempts import OTHER, OUTCOMES, InFlight, Key, PrefixTotals
 from taskmeter.core.capacity import ThreadSeconds
 from taskmeter.core.distribution import Distribution
+from taskmeter.core.idle_account import IdleAccount
+from taskmeter.core.idleness import UNKNOWN
 from taskmeter.core.measurements import Measured, Measurements
+from taskmeter.core.meters import Meter, Used
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.report import Report
 from taskmeter.core.series import Series
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import COMPUTE, PrefixStats
+from taskmeter.core.stats import (
+    COMPUTE,
+    LOST,
+    THREAD_CPU,
+    THREAD_NONCPU,
+    ActivityTotals,
+    PrefixStats,
+)
 from taskmeter.core.tally import Tally
 
 #: How many departed meters are remembered, to recognise their late reports.
@@ -22,60 +32,51 @@ _REMEMBERED = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
-    """What is known of one worker's meter.
+class SchedulerFacts:
+    """What the scheduler itself knows, and no worker can tell.
 
     Parameters
     ----------
-    report
-        Its latest report, with the totals of all its prefixes.
-    received
-        When that came, on the fleet's clock.
-    interval
-        Seconds until the next one is expected.
-    estimated
-        The report was made on the scheduler from what Dask knows, for a worker without a meter.
-    ended
-        Attempts in the report that have ended since, as the scheduler knows.
+    workers
+        How well each worker is metered.
+    errors
+        Contained errors.
+    state_seconds, states
+        ``{prefix: {state: task seconds}}`` and ``{prefix: {state: tasks}}``.
+    recomputed
+        ``{prefix: seconds of results that were computed again}``.
+    worker_state_seconds, worker_states
+        ``{state: worker seconds}`` and ``{state: workers}``.
     """
 
-    report: Report
-    received: float
-    interval: float
-    estimated: bool = False
-    ended: frozenset[tuple[Key, int]] = frozenset()
+    workers: tuple[WorkerStatus, ...] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)
+    state_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    states: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    recomputed: Mapping[str, float] = field(default_factory=dict)
+    worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
+    worker_states: Mapping[str, int] = field(default_factory=dict)
 
-    def running(self) -> Iterator[RunningAttempt]:
-        """Iterate over the attempts that are still in flight for all anybody knows."""
-        return (a for a in self.report.running if (a.key, a.run_id) not in self.ended)
 
-    def age(self, attempt: RunningAttempt, now: float) -> float:
-        """Give the seconds since an attempt of the report started."""
-        return attempt.age_seconds + max(0.0, now - self.received)
+_NO_FACTS = SchedulerFacts()
 
-    def used(self, attempt: RunningAttempt, now: float, intervals: float) -> tuple[float, float]:
-        """Give (compute, seceded) seconds of an attempt of the report, extrapolated to `now`.
 
-        Extrapolation ends after so many report `intervals`, so that a worker that is suspended or
-        dead cannot inflate anything; there is none for an attempt that has ended, nor for a
-        cancelled one, whose end the scheduler is not told.
-        """
-        age = min(max(0.0, now - self.received), intervals * self.interval)
-        if attempt.cancelled or (attempt.key, attempt.run_id) in self.ended:
-            age = 0.0
-        if attempt.seceded:
-            return attempt.compute_seconds, attempt.seceded_seconds + age
-        return attempt.compute_seconds + age, attempt.seceded_seconds
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Instant:
+    """When a snapshot is taken: on the fleet's clock, in Unix time; and whether in detail."""
+
+    now: float
+    at: float
+    details: bool
 
 
 class _Running:
     """Sums over the attempts in flight of one prefix, while a snapshot is made."""
 
-    __slots__ = ("compute", "executing", "oldest_age", "seceded")
+    __slots__ = ("executing", "oldest_age", "used")
 
-    def __init__(self, compute: float = 0.0, seceded: float = 0.0) -> None:
-        self.compute = compute
-        self.seceded = seceded
+    def __init__(self, carried: Used) -> None:
+        self.used = carried
         self.executing = 0
         self.oldest_age = -1.0
 
@@ -122,12 +123,17 @@ class Fleet:
         #: {prefix: totals of ended attempts on all workers, departed ones included}, in the order
         #: they were first seen
         self._tallies: dict[str, Tally] = {}
-        #: {prefix: (compute, seceded)} of attempts that another meter took over
-        self._carried: dict[str, tuple[float, float]] = {}
+        #: {prefix: what attempts had used that another meter took over}
+        self._carried: dict[str, Used] = {}
+        self.idle = IdleAccount(at)
         self._departed_invalid = 0
         self._departed_errors: dict[str, int] = {}
-        #: {prefix: (compute, seceded)} the highest values given so far
-        self._marks: dict[str, tuple[float, float]] = {}
+        #: {prefix: the highest values given so far}
+        self._marks: dict[str, Used] = {}
+        #: {(prefix, activity): the highest seconds given so far}
+        self._activity_marks: dict[tuple[str, str], float] = {}
+        #: {reason: the highest idle seconds given so far}
+        self._idle_marks: dict[str, float] = {}
 
     # Events
 
@@ -170,19 +176,29 @@ class Fleet:
             self.depart(worker, at, lost=False)
             old = None
         known: Mapping[str, PrefixTotals] = {}
+        ended_compute = 0.0
         if old is not None:
             if report.number <= old.report.number:
                 return False
             known = old.report.totals
+            ended_compute = old.ended_compute
         changed = self._risen(known, report.totals)
         for prefix, totals in changed.items():
-            self._tally(prefix).add_difference(totals, known.get(prefix))
+            before = known.get(prefix)
+            self._tally(prefix).add_difference(totals, before)
+            ended_compute += totals.compute_seconds - (before.compute_seconds if before else 0.0)
         for attempt in report.running:
             self._tally(attempt.prefix)
         report = replace(report, totals={**known, **changed})
         self._meters[worker] = Meter(
-            report=report, received=at, interval=interval, estimated=estimated
+            report=report,
+            received=at,
+            interval=interval,
+            estimated=estimated,
+            ended_compute=ended_compute,
         )
+        if report.capacity is not None:
+            self.idle.report(worker, report.capacity, at)
         return True
 
     def take(
@@ -192,9 +208,12 @@ class Fleet:
         at: float,
         *,
         span: Callable[[str], tuple[str, ...]] = lambda span_id: (),  # noqa: ARG005 (none known)
+        present: Callable[[str], bool] = lambda worker: True,  # noqa: ARG005 (as far as is known)
     ) -> bool:
         """Take in what a worker measured; see `Measurements.apply`."""
-        return self.measurements.apply(parcel, worker, at, admit=self._known, span=span)
+        return self.measurements.apply(
+            parcel, worker, at, admit=self._known, span=span, present=present
+        )
 
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""
@@ -233,15 +252,15 @@ class Fleet:
         self._departed_invalid += meter.report.invalid
         for where, times in meter.report.errors.items():
             self._departed_errors[where] = self._departed_errors.get(where, 0) + times
+        age = meter.report_age(at, self.intervals)
+        self.idle.depart(worker, at, age, meter.compute(at, self.intervals))
         for attempt in meter.report.running:
-            compute, seceded = meter.used(attempt, at, self.intervals)
+            used = meter.used(attempt, at, self.intervals)
+            name = self._known(attempt.prefix)
             if lost:
-                self._tally(attempt.prefix).add("lost", compute, seceded)
+                self._tally(name).add("lost", *used)
             else:
-                self._tally(attempt.prefix)
-                name = self._admit(attempt.prefix)
-                carried = self._carried.get(name, (0.0, 0.0))
-                self._carried[name] = (carried[0] + compute, carried[1] + seceded)
+                self._carried[name] = self._carried.get(name, Used()).plus(used)
 
     def reject(self, why: str) -> None:
         """Count something that was received and could not be used."""
@@ -294,8 +313,7 @@ class Fleet:
         *,
         at: float,
         start: float,
-        workers: tuple[WorkerStatus, ...] = (),
-        errors: Mapping[str, int] | None = None,
+        facts: SchedulerFacts = _NO_FACTS,
         details: bool = True,
     ) -> Snapshot:
         """Give everything as it stands at `now`.
@@ -306,95 +324,163 @@ class Fleet:
             The instant on the fleet's clock.
         at, start
             The same instant, and the beginning, in Unix time.
-        workers
-            What the scheduler knows of its workers.
-        errors
-            Contained errors to show beside the fleet's own.
+        facts
+            What the scheduler knows besides.
         details
             List the attempts in flight, groups, pairs of workers and recent durations, too.
         """
         measured = self.measurements.prefixes()
-        nothing = Measured()
-        running = {name: _Running(*self._carried.get(name, (0.0, 0.0))) for name in self._tallies}
+        if OTHER in measured:
+            # there may be too many series though there are not too many prefixes
+            self._tally(OTHER)
+        for name in facts.state_seconds:
+            self._tally(name)
+        running = {name: _Running(self._carried.get(name, Used())) for name in self._tallies}
         in_flight: list[InFlight] = []
         for worker, meter in self._meters.items():
             self._add_running(running, meter, now)
             if details:
                 in_flight += self._in_flight(worker, meter, now, at)
+        instant = _Instant(now=now, at=at, details=details)
+        prefixes = {
+            name: self._stats(name, row, measured.get(name), facts, instant)
+            for name, row in running.items()
+        }
+        thread_seconds = self.capacity.value(now)
+        workers = tuple(self._worker_status(w, now) for w in facts.workers)
         return Snapshot(
             at=at,
             start=start,
-            prefixes={
-                name: self._stats(
-                    name, row, measured.get(name, nothing), (now, at), details=details
-                )
-                for name, row in running.items()
-            },
-            thread_seconds=self.capacity.value(now),
+            prefixes=prefixes,
+            thread_seconds=thread_seconds,
             nthreads=self.capacity.nthreads,
             running=tuple(sorted(in_flight, key=lambda a: a.start)),
             workers=workers,
             invalid_samples=self._departed_invalid
             + sum(m.report.invalid for m in self._meters.values())
             + self.measurements.invalid,
-            errors=self._errors(errors or {}),
+            errors=self._errors(facts.errors),
             groups=self.measurements.groups(now, at) if details else {},
             transfers=self.measurements.transfers(pairs=details),
             activities=self.measurements.activities(),
+            activity_totals=self.measurements.activity_totals(),
+            idle_seconds=self._idle(now, thread_seconds, prefixes),
+            worker_state_seconds=facts.worker_state_seconds,
+            worker_states=facts.worker_states,
         )
 
     def _add_running(self, rows: dict[str, _Running], meter: Meter, now: float) -> None:
         for attempt in meter.report.running:
-            compute, seceded = meter.used(attempt, now, self.intervals)
             row = rows[self._admit(attempt.prefix)]
-            row.compute += compute
-            row.seceded += seceded
+            row.used = row.used.plus(meter.used(attempt, now, self.intervals))
             if (attempt.key, attempt.run_id) not in meter.ended:
                 row.executing += 1
                 row.oldest_age = max(row.oldest_age, meter.age(attempt, now))
 
     def _in_flight(self, worker: str, meter: Meter, now: float, at: float) -> Iterator[InFlight]:
         for attempt in meter.running():
-            compute, seceded = meter.used(attempt, now, self.intervals)
+            used = meter.used(attempt, now, self.intervals)
             yield InFlight(
                 worker=worker,
                 key=str(attempt.key),
                 prefix=self._admit(attempt.prefix),
                 start=at - meter.age(attempt, now),
-                compute_seconds=compute,
-                seceded_seconds=seceded,
+                compute_seconds=used.compute,
+                seceded_seconds=used.seceded,
                 seceded=attempt.seceded,
                 cancelled=attempt.cancelled,
+                cpu_seconds=attempt.cpu_seconds,
+                still_seconds=attempt.still_seconds,
+                frame=attempt.frame,
             )
 
     def _stats(
         self,
         name: str,
         running: _Running,
-        measured: Measured,
-        instant: tuple[float, float],
-        *,
-        details: bool,
+        measured: Measured | None,
+        facts: SchedulerFacts,
+        instant: _Instant,
     ) -> PrefixStats:
-        now, at = instant
+        measured = measured or Measured()
         totals = self._tallies[name].totals()
-        compute, seceded = self._marks.get(name, (0.0, 0.0))
-        compute = max(compute, totals.compute_seconds + running.compute)
-        seceded = max(seceded, totals.seceded_seconds + running.seceded)
-        self._marks[name] = (compute, seceded)
+        ended = Used(totals.compute_seconds, totals.seceded_seconds, totals.cpu_seconds)
+        used = ended.plus(running.used).highest(self._marks.get(name, Used()))
+        self._marks[name] = used
         return PrefixStats(
-            compute_seconds=compute,
-            seceded_seconds=seceded,
+            compute_seconds=used.compute,
+            seceded_seconds=used.seceded,
+            cpu_seconds=used.cpu,
             executing=running.executing,
             attempts=totals.attempts,
-            oldest_start=None if running.oldest_age < 0 else at - running.oldest_age,
+            oldest_start=None if running.oldest_age < 0 else instant.at - running.oldest_age,
             durations=measured.durations,
             waits=measured.waits,
             recent=self.measurements.recent(name, measured.durations[COMPUTE])
-            if details
+            if instant.details
             else Distribution(),
-            slowest=self.measurements.slowest(name, now, at),
+            slowest=self.measurements.slowest(name, instant.now, instant.at),
+            activities=self._activities(name, measured.activities, running.used, totals),
+            recomputed_seconds=facts.recomputed.get(name, 0.0),
+            state_seconds=facts.state_seconds.get(name, {}),
+            states=facts.states.get(name, {}),
             **measured.single,
+        )
+
+    def _activities(
+        self,
+        name: str,
+        ended: Mapping[str, ActivityTotals],
+        running: Used,
+        totals: PrefixTotals,
+    ) -> dict[str, ActivityTotals]:
+        """Add to the activities of ended attempts those in flight, and the lost ones'."""
+        found = dict(ended)
+        other = max(0.0, running.compute + running.seceded - running.cpu)
+        for activity, seconds in (
+            (THREAD_CPU, running.cpu),
+            (THREAD_NONCPU, other),
+            (LOST, totals.attempts["lost"].seconds),
+        ):
+            if seconds:
+                found[activity] = found.get(activity, ActivityTotals()).plus(seconds)
+        for activity, total in found.items():
+            mark = max(total.seconds, self._activity_marks.get((name, activity), 0.0))
+            self._activity_marks[name, activity] = mark
+            found[activity] = replace(total, seconds=mark)
+        return found
+
+    def _idle(
+        self, now: float, thread_seconds: float, prefixes: Mapping[str, PrefixStats]
+    ) -> dict[str, float]:
+        found = self.idle.departed()
+        for worker in self._meters:
+            for reason, seconds in self._idle_of(worker, now).items():
+                found[reason] += seconds
+        for reason, seconds in found.items():
+            found[reason] = self._idle_marks[reason] = max(
+                seconds, self._idle_marks.get(reason, 0.0)
+            )
+        compute = sum(stats.compute_seconds for stats in prefixes.values())
+        rest = thread_seconds - compute - sum(found.values())
+        found[UNKNOWN] = self._idle_marks[UNKNOWN] = max(rest, self._idle_marks.get(UNKNOWN, 0.0))
+        return found
+
+    def _idle_of(self, worker: str, now: float) -> dict[str, float]:
+        meter = self._meters[worker]
+        age = meter.report_age(now, self.intervals)
+        return self.idle.worker(worker, now, age, meter.compute(now, self.intervals))
+
+    def _worker_status(self, status: WorkerStatus, now: float) -> WorkerStatus:
+        meter = self._meters.get(status.address)
+        if meter is None or meter.report.capacity is None:
+            return status
+        seconds = meter.report.capacity.at_age(meter.report_age(now, self.intervals))
+        return replace(
+            status,
+            thread_seconds=sum(seconds.values()),
+            compute_seconds=meter.compute(now, self.intervals),
+            idle_seconds=self._idle_of(status.address, now),
         )
 
     def _errors(self, more: Mapping[str, int]) -> dict[str, int]:

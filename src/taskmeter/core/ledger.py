@@ -15,7 +15,10 @@ CLOCK_SLACK_SECONDS = 0.05
 class _Running:
     """The mutable part of an attempt in flight."""
 
-    __slots__ = ("cancelled", "metered_from", "prefix", "seceded_at", "start")
+    __slots__ = (
+        "cancelled", "cpu_seconds", "frame", "metered_from", "moved_at", "prefix", "seceded_at",
+        "start",
+    )  # fmt: skip
 
     def __init__(self, prefix: str, start: float, metered_from: float) -> None:
         self.prefix = prefix
@@ -23,6 +26,12 @@ class _Running:
         self.metered_from = metered_from
         self.seceded_at: float | None = None
         self.cancelled = False
+        #: CPU time; None where it cannot be measured
+        self.cpu_seconds: float | None = None
+        #: when that was last seen to advance
+        self.moved_at = metered_from
+        #: where its code was seen
+        self.frame = ""
 
     def split(self, stop: float) -> tuple[float, float]:
         """Give (compute, seceded) seconds up to `stop`."""
@@ -109,6 +118,31 @@ class AttemptLedger:
         else:
             attempt.cancelled = cancelled
 
+    def note_cpu(
+        self, key: Key, run_id: int, cpu_seconds: float, at: float, *, moved: bool, frame: str = ""
+    ) -> None:
+        """Note what the CPU clock of an attempt in flight says.
+
+        Parameters
+        ----------
+        key, run_id
+            Which attempt; nothing happens if it is not in flight.
+        cpu_seconds
+            CPU time since it is being metered.
+        at
+            When it was read.
+        moved
+            It has advanced since it was last read.
+        frame
+            Where the attempt's code is, if that was looked at.
+        """
+        attempt = self._running.get((key, run_id))
+        if attempt is not None:
+            attempt.cpu_seconds = max(attempt.cpu_seconds or 0.0, cpu_seconds)
+            attempt.frame = frame
+            if moved:
+                attempt.moved_at = at
+
     def end(
         self, key: Key, run_id: int, outcome: str, at: float, seconds: float | None = None
     ) -> float | None:
@@ -147,7 +181,7 @@ class AttemptLedger:
         stop = at if seconds is None else attempt.start + seconds
         compute, seceded = attempt.split(stop)
         row = self._rows[attempt.prefix]
-        row.add(outcome, compute, seceded)
+        row.add(outcome, compute, seceded, attempt.cpu_seconds or 0.0)
         self._changes += 1
         row.changed = self._changes
         return stop - attempt.start
@@ -190,6 +224,11 @@ class AttemptLedger:
                     age_seconds=max(0.0, now - attempt.start),
                     seceded=attempt.seceded_at is not None,
                     cancelled=attempt.cancelled,
+                    cpu_seconds=attempt.cpu_seconds,
+                    still_seconds=max(0.0, now - attempt.moved_at)
+                    if attempt.cpu_seconds is not None
+                    else 0.0,
+                    frame=attempt.frame,
                 )
             )
         return tuple(sorted(found, key=lambda a: -a.age_seconds))

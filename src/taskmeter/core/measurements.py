@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from taskmeter.core.attempts import OTHER
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import GroupActivity, Parcel
 from taskmeter.core.series import (
+    ACTIVITIES,
     ACTIVITY,
+    COARSE,
     DURATION,
     FAILED_DURATION,
     OUTPUT_BYTES,
@@ -25,6 +27,7 @@ from taskmeter.core.series import (
 )
 from taskmeter.core.stats import (
     COMPUTE,
+    ActivityTotals,
     GroupStats,
     SlowAttempt,
     Transfers,
@@ -36,7 +39,15 @@ from taskmeter.core.table import DistributionTable
 #: How many meters' parcels are remembered by number.
 _REMEMBERED = 10_000
 
+#: How many parcels of a meter may overtake a missing one before that is taken for lost.
+_AHEAD = 1_000
+
 _EMPTY = Distribution()
+
+_Name = TypeVar("_Name")
+
+#: {measure of an activity: unit}
+_UNITS = {measure: unit for unit, measure in ACTIVITIES.items()}
 
 #: Measures that groups have too.
 _OF_GROUPS = (DURATION, FAILED_DURATION, OUTPUT_BYTES)
@@ -53,6 +64,8 @@ class Measured:
     waits: dict[str, Distribution] = field(default_factory=dict)
     #: {"failed_durations", "output_bytes": distribution}
     single: dict[str, Distribution] = field(default_factory=dict)
+    #: {activity: totals} of ended attempts
+    activities: dict[str, ActivityTotals] = field(default_factory=dict)
 
 
 class _Numbers:
@@ -70,6 +83,8 @@ class _Numbers:
         if number <= self.last or number in self.ahead:
             return False
         self.ahead.add(number)
+        if len(self.ahead) > _AHEAD:
+            self.last = min(self.ahead) - 1
         while self.last + 1 in self.ahead:
             self.last += 1
             self.ahead.remove(self.last)
@@ -153,6 +168,7 @@ class Measurements:
         *,
         admit: Admit = str,
         span: Callable[[str], tuple[str, ...]] = lambda span_id: (),  # noqa: ARG005 (none known)
+        present: Callable[[str], bool] = lambda worker: True,  # noqa: ARG005 (as far as is known)
     ) -> bool:
         """Take in a parcel.
 
@@ -168,27 +184,25 @@ class Measurements:
             Gives the name that a prefix counts under.
         span
             Gives the name of a span by its identity.
+        present
+            Tells whether a worker is there; of others there are no pairs.
 
         Returns
         -------
         bool
             False if it was ignored, because it had come before.
         """
-        numbers = self._numbers.get(parcel.meter)
-        if numbers is None:
-            numbers = self._numbers[parcel.meter] = _Numbers()
-            while len(self._numbers) > _REMEMBERED:
-                self._numbers.popitem(last=False)
-        if not numbers.take(parcel.number):
+        if not self._numbers_of(parcel.meter).take(parcel.number):
             return False
         for activity in parcel.groups:
             self._note_group(activity, now, admit, span)
+        here = worker if present(worker) else ""
         for series, values in parcel.values.items():
-            for table, row in self._places(series, worker, admit):
+            for table, row in self._places(series, here, admit, present):
                 table.extend(row, values)
         for series, packed in parcel.distributions.items():
             distribution = Distribution.from_bytes(packed)
-            for table, row in self._places(series, worker, admit):
+            for table, row in self._places(series, here, admit, present):
                 table.merge_in(row, distribution)
         for slow in parcel.slowest:
             self._note_slow(admit(slow.prefix), slow.seconds, slow.key, now - slow.age, worker)
@@ -216,21 +230,29 @@ class Measurements:
         """Fold what came, so many series of each kind at most; give how many values that were."""
         return sum(table.fold(most) for table in (self._prefixes, self._by_group, self._by_pair))
 
+    def _numbers_of(self, meter: str) -> _Numbers:
+        numbers = self._numbers.setdefault(meter, _Numbers())
+        self._numbers.move_to_end(meter)
+        while len(self._numbers) > _REMEMBERED:
+            self._numbers.popitem(last=False)
+        return numbers
+
     def _places(
-        self, series: Series, worker: str, admit: Admit
+        self, series: Series, worker: str, admit: Admit, present: Callable[[str], bool]
     ) -> Iterator[tuple[DistributionTable[Any], Any]]:
         """Give the rows of the tables that a series counts in."""
         measure, prefix, what, context = series
         if measure in TRANSFERS:
             yield self._prefixes, Series(measure)
-            if what:
+            if what and worker and present(what):
                 yield self._by_pair, (measure, what, worker)
         elif measure in _OF_GROUPS and context:
             yield self._prefixes, Series(measure, admit(prefix), what)
             if context in self._groups:
                 yield self._by_group, (measure, context)
         else:
-            yield self._prefixes, Series(measure, admit(prefix) if prefix else "", what, context)
+            name = admit(prefix) if series.of_prefix else ""
+            yield self._prefixes, Series(measure, name, what, context)
 
     def _note_group(
         self,
@@ -263,14 +285,19 @@ class Measurements:
     def prefixes(self) -> dict[str, Measured]:
         """Give the distributions of every prefix."""
         found: dict[str, Measured] = {}
-        for (measure, prefix, what, _), distribution in self._prefixes.folded().items():
-            if not prefix:
+        for series, distribution in self._prefixes.folded().items():
+            if not series.of_prefix:
                 continue
+            measure, prefix, what, _ = series
             measured = found.get(prefix)
             if measured is None:
                 measured = found[prefix] = Measured()
             if measure == DURATION:
                 measured.durations[what] = distribution
+            elif measure in _UNITS:
+                if measure == ACTIVITY and what not in COARSE:
+                    measured.durations.setdefault(what, distribution)
+                _add(measured.activities, what, measure, distribution)
             elif measure == WAIT:
                 measured.waits[what] = distribution
             elif measure == FAILED_DURATION:
@@ -323,10 +350,23 @@ class Measurements:
     def activities(self) -> dict[tuple[str, str], Distribution]:
         """Give the seconds of what Dask times outside of tasks, by (context, activity)."""
         return {
-            (context, what): distribution
-            for (measure, _, what, context), distribution in self._prefixes.folded().items()
-            if measure == ACTIVITY
+            (series.context, series.what): distribution
+            for series, distribution in self._prefixes.folded().items()
+            if series.measure == ACTIVITY and not series.of_prefix
         }
+
+    def activity_totals(self) -> dict[tuple[str, str], ActivityTotals]:
+        """Give the totals of what Dask times outside of tasks, by (context, activity)."""
+        found: dict[tuple[str, str], ActivityTotals] = {}
+        for series, distribution in self._prefixes.folded().items():
+            if series.measure in _UNITS and not series.of_prefix:
+                _add(found, (series.context, series.what), series.measure, distribution)
+        return found
+
+    @property
+    def series(self) -> int:
+        """How many series of the most numerous kind there are to fold."""
+        return max(len(table) for table in (self._prefixes, self._by_group, self._by_pair))
 
     @property
     def invalid(self) -> int:
@@ -337,6 +377,13 @@ class Measurements:
         for (measure, prefix, what, _), distribution in self._prefixes.folded().items():
             if measure == DURATION and what == COMPUTE:
                 yield prefix, distribution
+
+
+def _add(
+    found: dict[_Name, ActivityTotals], name: _Name, measure: str, distribution: Distribution
+) -> None:
+    more = {_UNITS[measure]: distribution.sum}
+    found[name] = found.get(name, ActivityTotals()).plus(more.pop("seconds", 0.0), **more)
 
 
 def _named(measures: Mapping[str, Distribution]) -> dict[str, Distribution]:

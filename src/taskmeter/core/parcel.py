@@ -142,7 +142,7 @@ def from_plain(plain: Any) -> Parcel:
                 for prefix, key, seconds, age in slowest
             ),
         )
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise ReportError("garbled parcel") from error
 
 

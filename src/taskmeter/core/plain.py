@@ -9,16 +9,24 @@ from typing import Any
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.quantiles import QUANTILES
-from taskmeter.core.stats import GroupStats, PrefixStats, SlowAttempt, Transfers, TransferStats
+from taskmeter.core.stats import (
+    ActivityTotals,
+    GroupStats,
+    PrefixStats,
+    SlowAttempt,
+    Transfers,
+    TransferStats,
+)
 
 Encode = Callable[[Distribution], Any]
 
-#: Fields of the snapshot that are mappings, and what their keys are called in rows.
-_ROWS: Mapping[str, tuple[str, ...]] = {
-    "prefixes": ("prefix",),
-    "groups": ("group",),
-    "pairs": ("source", "destination"),
-    "activities": ("context", "activity"),
+#: Fields that are mappings and become rows, and what their keys are called in these.
+_ROWS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("Snapshot", "prefixes"): ("prefix",),
+    ("Snapshot", "groups"): ("group",),
+    ("Snapshot", "activities"): ("context", "activity"),
+    ("Snapshot", "activity_totals"): ("context", "activity"),
+    ("Transfers", "pairs"): ("source", "destination"),
 }
 
 
@@ -35,18 +43,24 @@ def with_quantiles(distribution: Distribution) -> dict[str, Any]:
 
 def to_plain(record: Any, encode: Encode) -> dict[str, Any]:
     """Give a frozen dataclass as a dict, those within it too."""
-    return {f.name: _plain(f.name, getattr(record, f.name), encode) for f in fields(record)}
+    found = {}
+    for each in fields(record):
+        value = getattr(record, each.name)
+        labels = _ROWS.get((type(record).__name__, each.name))
+        if labels is None:
+            found[each.name] = _plain(value, encode)
+        else:
+            found[each.name] = [_row(labels, key, item, encode) for key, item in value.items()]
+    return found
 
 
-def _plain(name: str, value: Any, encode: Encode) -> Any:
+def _plain(value: Any, encode: Encode) -> Any:
     if isinstance(value, Distribution):
         return encode(value)
-    if name in _ROWS:
-        return [_row(_ROWS[name], key, item, encode) for key, item in value.items()]
     if isinstance(value, Mapping):
-        return {key: _plain("", item, encode) for key, item in value.items()}
+        return {key: _plain(item, encode) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain("", item, encode) for item in value]
+        return [_plain(item, encode) for item in value]
     return to_plain(value, encode) if is_dataclass(value) else value
 
 
@@ -91,6 +105,10 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
             (row["context"], row["activity"]): distribution(row["seconds"])
             for row in data.get("activities", ())
         },
+        "activity_totals": {
+            (row["context"], row["activity"]): ActivityTotals(**known(ActivityTotals, row))
+            for row in data.get("activity_totals", ())
+        },
     }
 
 
@@ -119,6 +137,10 @@ def _prefix_stats(row: Mapping[str, Any]) -> PrefixStats:
     for name in ("failed_durations", "output_bytes", "recent"):
         if name in found:
             found[name] = distribution(found[name])
+    found["activities"] = {
+        name: ActivityTotals(**known(ActivityTotals, totals))
+        for name, totals in found.get("activities", {}).items()
+    }
     if found.get("slowest") is not None:
         found["slowest"] = SlowAttempt(**known(SlowAttempt, found["slowest"]))
     return PrefixStats(**found)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, Key, PrefixTotals, RunningAttempt
+from taskmeter.core.idleness import WorkerCapacity
 from taskmeter.core.ledger import AttemptLedger
 
 #: Number of the format below. A peer with another number is counted and ignored.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class ReportError(ValueError):
@@ -42,6 +43,8 @@ class Report:
         ``{where: times}`` since the meter began.
     version
         Version of taskmeter on the worker.
+    capacity
+        What the worker's threads did since the meter began, and do now; None if that is not known.
     """
 
     meter: str
@@ -51,6 +54,7 @@ class Report:
     invalid: int = 0
     errors: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
+    capacity: WorkerCapacity | None = None
 
 
 class Reporter:
@@ -88,6 +92,7 @@ class Reporter:
         full: bool = False,
         errors: Mapping[str, int] | None = None,
         version: str = "",
+        capacity: WorkerCapacity | None = None,
     ) -> Report:
         """Give the next report, as of `now` on the ledger's clock."""
         after = -1 if full or self.number % self.full_every == 0 else self._marks[0]
@@ -101,6 +106,7 @@ class Reporter:
             invalid=self.ledger.invalid,
             errors={**self.ledger.anomalies, **(errors or {})},
             version=version,
+            capacity=capacity,
         )
 
 
@@ -115,6 +121,7 @@ def to_plain(report: Report) -> list[Any]:
                 prefix,
                 [[t.attempts[o].count, t.attempts[o].seconds] for o in OUTCOMES],
                 t.seceded_seconds,
+                t.cpu_seconds,
             ]
             for prefix, t in report.totals.items()
         ],
@@ -128,12 +135,16 @@ def to_plain(report: Report) -> list[Any]:
                 a.age_seconds,
                 a.seceded,
                 a.cancelled,
+                a.cpu_seconds,
+                a.still_seconds,
+                a.frame,
             ]
             for a in report.running
         ],
         report.invalid,
         dict(report.errors),
         report.version,
+        None if report.capacity is None else report.capacity.to_plain(),
     ]
 
 
@@ -150,7 +161,7 @@ def from_plain(plain: Any) -> Report:
     if plain[0] != PROTOCOL:
         raise ReportError("report of another protocol number")
     try:
-        _, meter, number, totals, running, invalid, errors, version = plain
+        _, meter, number, totals, running, invalid, errors, version, capacity = plain
         return Report(
             meter=_text(meter),
             number=_count(number),
@@ -159,12 +170,13 @@ def from_plain(plain: Any) -> Report:
             invalid=_count(invalid),
             errors={_text(where): _count(times) for where, times in errors.items()},
             version=_text(version),
+            capacity=None if capacity is None else WorkerCapacity.from_plain(capacity),
         )
     except (TypeError, ValueError, AttributeError) as error:
         raise ReportError("garbled report") from error
 
 
-def _totals(attempts: Any, seceded_seconds: Any) -> PrefixTotals:
+def _totals(attempts: Any, seceded_seconds: Any, cpu_seconds: Any) -> PrefixTotals:
     if len(attempts) != len(OUTCOMES):
         raise ValueError(attempts)
     return PrefixTotals(
@@ -173,6 +185,7 @@ def _totals(attempts: Any, seceded_seconds: Any) -> PrefixTotals:
             for outcome, (count, seconds) in zip(OUTCOMES, attempts, strict=True)
         },
         seceded_seconds=_seconds(seceded_seconds),
+        cpu_seconds=_seconds(cpu_seconds),
     )
 
 
@@ -185,6 +198,9 @@ def _running(
     age_seconds: Any,
     seceded: Any,
     cancelled: Any,
+    cpu_seconds: Any,
+    still_seconds: Any,
+    frame: Any,
 ) -> RunningAttempt:
     if type(run_id) is not int:
         raise TypeError(run_id)
@@ -197,6 +213,9 @@ def _running(
         age_seconds=_seconds(age_seconds),
         seceded=bool(seceded),
         cancelled=bool(cancelled),
+        cpu_seconds=None if cpu_seconds is None else _seconds(cpu_seconds),
+        still_seconds=_seconds(still_seconds),
+        frame=_text(frame),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from math import inf
 
 import numpy as np
 
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import GroupActivity, Parcel, Slowest
 from taskmeter.core.series import (
-    ACTIVITY,
+    ACTIVITIES,
     DURATION,
     FAILED_DURATION,
     OUTPUT_BYTES,
@@ -21,6 +22,8 @@ from taskmeter.core.stats import COMPUTE
 
 #: More values than this are smaller as a distribution.
 FEW = 64
+
+_ACTIVITIES = frozenset(ACTIVITIES.values())
 
 #: Keys are cut to this length, so that one key cannot fill a parcel.
 _KEY_LENGTH = 100
@@ -43,6 +46,7 @@ class Samples:
 
     A value is recorded by one append to the series' own flat buffer. Any number of threads may
     record at any time, also while a parcel is made: each step on a buffer is atomic under the GIL.
+    What is of a group, as attempts are, belongs to the thread that makes the parcels.
 
     Parameters
     ----------
@@ -106,7 +110,7 @@ class Samples:
         """
         if ok:
             self.record(Series(DURATION, prefix, COMPUTE, group), seconds)
-            if seconds > self._slowest.get(prefix, (-1.0,))[0]:
+            if self._slowest.get(prefix, (-1.0,))[0] < seconds < inf and seconds >= 0:
                 self._slowest[prefix] = (seconds, key, stop)
         else:
             self.record(Series(FAILED_DURATION, prefix, "", group), seconds)
@@ -147,7 +151,7 @@ class Samples:
             # Others may append between these two steps, which is to the end.
             taken = buffer[:count].tobytes()
             del buffer[:count]
-            if series.context and series.measure != ACTIVITY:
+            if series.context and series.measure not in _ACTIVITIES:
                 # Groups come and go. Nobody keeps a recorder of one.
                 del self._buffers[series]
             if count <= FEW:

@@ -16,9 +16,21 @@ TRANSFER_BYTES: Final = "transfer_bytes"
 TRANSFER_SECONDS: Final = "transfer_seconds"
 TRANSFER_BANDWIDTH: Final = "transfer_bandwidth"
 ACTIVITY: Final = "activity"
+ACTIVITY_BYTES: Final = "activity_bytes"
+ACTIVITY_COUNT: Final = "activity_count"
 
 TRANSFERS: Final = (TRANSFER_BYTES, TRANSFER_SECONDS, TRANSFER_BANDWIDTH)
-MEASURES: Final = (DURATION, FAILED_DURATION, WAIT, OUTPUT_BYTES, *TRANSFERS, ACTIVITY)
+#: By the unit that Dask gives.
+ACTIVITIES: Final = {"seconds": ACTIVITY, "bytes": ACTIVITY_BYTES, "count": ACTIVITY_COUNT}
+MEASURES: Final = (
+    DURATION, FAILED_DURATION, WAIT, OUTPUT_BYTES, *TRANSFERS, *ACTIVITIES.values(),
+)  # fmt: skip
+
+#: The context of activities that are part of a task.
+EXECUTE: Final = "execute"
+
+#: What Dask makes of the seconds of an attempt that did not end ok, all in one.
+COARSE: Final = frozenset({"failed", "cancelled"})
 
 #: Stages of waiting.
 QUEUED: Final = "queued"
@@ -41,7 +53,7 @@ class Series(NamedTuple):
     what
         The action, the stage of waiting or the activity; of a transfer, the worker it came from.
     context
-        The group of a compute duration or an output; the context of an activity.
+        The group of a compute duration or an output; Dask's context of an activity.
     """
 
     measure: str
@@ -49,9 +61,16 @@ class Series(NamedTuple):
     what: str = ""
     context: str = ""
 
+    @property
+    def of_prefix(self) -> bool:
+        """It belongs to a prefix, whose name may be empty."""
+        if self.measure in ACTIVITIES.values():
+            return self.context == EXECUTE
+        return self.measure not in TRANSFERS
+
 
 def overflow(series: Series) -> Series:
     """Give the series that others like this one share where there are too many."""
     what = series.what if series.what in _KEPT else OTHER
-    context = OTHER if series.context else ""
-    return Series(series.measure, OTHER if series.prefix else "", what, context)
+    context = series.context if series.context in {"", EXECUTE} else OTHER
+    return Series(series.measure, OTHER if series.of_prefix else "", what, context)

@@ -11,7 +11,15 @@ from taskmeter.core import plain
 from taskmeter.core.attempts import OUTCOMES, InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.quantiles import QUANTILES, quantiles
-from taskmeter.core.stats import COMPUTE, GroupStats, PrefixStats, Transfers
+from taskmeter.core.stats import (
+    COMPUTE,
+    ActivityTotals,
+    GroupStats,
+    PrefixStats,
+    Transfers,
+    activities_since,
+    seconds_since,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +41,11 @@ class WorkerStatus:
         Time since its last report; None if there never was one.
     version
         The version of taskmeter it runs; empty if it does not.
+    thread_seconds, compute_seconds
+        Its capacity and its compute seconds since its meter began.
+    idle_seconds
+        ``{reason: idle thread seconds}`` since then; with the compute seconds they make up the
+        capacity.
     """
 
     address: str
@@ -41,6 +54,9 @@ class WorkerStatus:
     metered: bool = False
     report_age_seconds: float | None = None
     version: str = ""
+    thread_seconds: float = 0.0
+    compute_seconds: float = 0.0
+    idle_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +91,15 @@ class Snapshot:
     activities
         ``{(context, activity): distribution of seconds}`` of what Dask times outside of tasks,
         such as ``("gather-dep", "network")`` or ``("get-data", "serialize")``.
+    activity_totals
+        ``{(context, activity): totals}`` of the same.
+    idle_seconds
+        ``{reason: thread seconds}`` in which no task's code held a thread, by why: see
+        `taskmeter.core.idleness`. With the compute seconds of all prefixes they make up
+        `thread_seconds`; ``"unknown"`` is what no worker's meter accounts for.
+    worker_state_seconds, worker_states
+        ``{state: worker seconds}`` and ``{state: workers now}`` of idle, partially_saturated,
+        saturated, paused, retiring.
     """
 
     at: float
@@ -89,6 +114,27 @@ class Snapshot:
     groups: Mapping[str, GroupStats] = field(default_factory=dict)
     transfers: Transfers = field(default_factory=Transfers)
     activities: Mapping[tuple[str, str], Distribution] = field(default_factory=dict)
+    activity_totals: Mapping[tuple[str, str], ActivityTotals] = field(default_factory=dict)
+    idle_seconds: Mapping[str, float] = field(default_factory=dict)
+    worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
+    worker_states: Mapping[str, int] = field(default_factory=dict)
+
+    def stalled(self, threshold_seconds: float = 30.0) -> tuple[InFlight, ...]:
+        """Give the attempts whose CPU clock has not advanced for so long, the longest first.
+
+        They wait for something, or hang. Where CPU time cannot be measured there are none.
+        """
+        found = (
+            a
+            for a in self.running
+            if a.cpu_seconds is not None and a.still_seconds >= threshold_seconds
+        )
+        return tuple(sorted(found, key=lambda a: -a.still_seconds))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of every prefix together."""
+        return math.fsum(p.cpu_seconds for p in self.prefixes.values())
 
     @property
     def spans(self) -> dict[tuple[str, ...], GroupStats]:
@@ -160,9 +206,7 @@ class Snapshot:
         return replace(
             self,
             start=older.at,
-            prefixes={
-                n: p for n, p in added.items() if p.compute_seconds or p.executing or p.ended
-            },
+            prefixes={name: stats for name, stats in added.items() if not stats.empty},
             thread_seconds=max(0.0, self.thread_seconds - older.thread_seconds),
             invalid_samples=max(0, self.invalid_samples - older.invalid_samples),
             errors={
@@ -180,6 +224,11 @@ class Snapshot:
                 what: d.since(older.activities.get(what, Distribution()))
                 for what, d in self.activities.items()
             },
+            activity_totals=activities_since(self.activity_totals, older.activity_totals),
+            idle_seconds=seconds_since(self.idle_seconds, older.idle_seconds),
+            worker_state_seconds=seconds_since(
+                self.worker_state_seconds, older.worker_state_seconds
+            ),
         )
 
     def to_dict(
@@ -232,26 +281,23 @@ class Snapshot:
             raise ImportError(
                 "to_pandas() needs pandas: pip install 'taskmeter[pandas]'."
             ) from error
-        durations = [p.durations[COMPUTE] for p in self.prefixes.values()]
-        shares = quantiles(durations, QUANTILES).tolist()
-        rows = {
-            name: {
-                "compute_seconds": p.compute_seconds,
-                "seceded_seconds": p.seceded_seconds,
-                "executing": p.executing,
-                **{o: p.attempts[o].count for o in OUTCOMES},
-                **{f"{o}_seconds": p.attempts[o].seconds for o in OUTCOMES},
-                "mean": duration.mean,
-                "std": duration.std,
-                "min": duration.minimum,
-                **{f"p{q * 100:g}": value for q, value in zip(QUANTILES, row, strict=True)},
-                "max": duration.maximum,
-                "output_bytes_mean": p.output_bytes.mean,
-            }
-            for (name, p), duration, row in zip(
-                self.prefixes.items(), durations, shares, strict=True
-            )
+        every = tuple(self.prefixes.values())
+        durations = [p.durations[COMPUTE] for p in every]
+        names = tuple(f"p{q * 100:g}" for q in QUANTILES)
+        columns = {
+            "compute_seconds": [p.compute_seconds for p in every],
+            "seceded_seconds": [p.seceded_seconds for p in every],
+            "cpu_seconds": [p.cpu_seconds for p in every],
+            "executing": [p.executing for p in every],
+            **{o: [p.attempts[o].count for p in every] for o in OUTCOMES},
+            **{f"{o}_seconds": [p.attempts[o].seconds for p in every] for o in OUTCOMES},
+            "mean": [d.mean for d in durations],
+            "std": [d.std for d in durations],
+            "min": [d.minimum for d in durations],
+            **dict(zip(names, quantiles(durations, QUANTILES).T, strict=True)),
+            "max": [d.maximum for d in durations],
+            "output_bytes_mean": [p.output_bytes.mean for p in every],
         }
-        frame = pd.DataFrame.from_dict(rows, orient="index")
+        frame = pd.DataFrame(columns, index=list(self.prefixes))
         frame.index.name = "prefix"
         return frame

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 
+_Name = TypeVar("_Name")
+
 #: The action of `PrefixStats.durations` that every prefix has.
 COMPUTE = "compute"
+
+#: Dask's activities of a task's own code; those in flight are added to them.
+THREAD_CPU = "thread-cpu"
+THREAD_NONCPU = "thread-noncpu"
+
+#: The activity of attempts whose worker went away, of which nothing more is known.
+LOST = "lost"
+
+#: Activities that are not part of a task's own code: what Dask does before and after it.
+AROUND_CODE = frozenset(
+    {
+        "executor", "other", "deserialize", "serialize", "compress", "decompress", "disk-read",
+        "disk-write", "memory-read",
+    }
+)  # fmt: skip
 
 _EMPTY = Distribution()
 
@@ -52,6 +70,47 @@ class SlowAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityTotals:
+    """Totals of one of Dask's fine performance metrics.
+
+    Parameters
+    ----------
+    seconds, bytes, count
+        By unit; those that an activity does not have are 0.
+    """
+
+    seconds: float = 0.0
+    bytes: float = 0.0
+    count: float = 0.0
+
+    def plus(self, seconds: float, bytes: float = 0.0, count: float = 0.0) -> ActivityTotals:  # noqa: A002 (the unit's name)
+        """Give the totals with more added."""
+        return ActivityTotals(
+            seconds=self.seconds + seconds, bytes=self.bytes + bytes, count=self.count + count
+        )
+
+    def since(self, older: ActivityTotals) -> ActivityTotals:
+        """Give what was added after `older`."""
+        return ActivityTotals(
+            seconds=max(0.0, self.seconds - older.seconds),
+            bytes=max(0.0, self.bytes - older.bytes),
+            count=max(0.0, self.count - older.count),
+        )
+
+
+def activities_since(
+    newer: Mapping[_Name, ActivityTotals], older: Mapping[_Name, ActivityTotals]
+) -> dict[_Name, ActivityTotals]:
+    """Give what was added to each activity."""
+    return {name: t.since(older.get(name, ActivityTotals())) for name, t in newer.items()}
+
+
+def seconds_since(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
+    """Give what was added to each total."""
+    return {name: max(0.0, value - older.get(name, 0.0)) for name, value in newer.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixStats:
     """What one prefix cost up to an instant.
 
@@ -61,6 +120,9 @@ class PrefixStats:
         Compute seconds of all attempts, those in flight included.
     seceded_seconds
         The same for the time after a secede.
+    cpu_seconds
+        CPU time of all attempts, those in flight included, where it can be measured: on Linux, of
+        the thread that runs the attempt. Other threads that its code uses are not in it.
     executing
         Attempts in flight, seceded ones included.
     attempts
@@ -84,10 +146,21 @@ class PrefixStats:
         ``durations["compute"]`` of the rolling window alone (10 minutes by default).
     slowest
         The slowest ok attempt of the last minutes, if there was one.
+    activities
+        ``{activity: totals}`` of Dask's fine performance metrics for tasks, what is in flight
+        included: ``"thread-cpu"`` and ``"thread-noncpu"`` are its code, ``"failed"`` and
+        ``"cancelled"`` all that was done for an attempt that ended so, ``"lost"`` what was lost
+        with a worker, `AROUND_CODE` what Dask does before and after.
+    recomputed_seconds
+        Compute seconds of ok attempts whose earlier result had been lost.
+    state_seconds, states
+        ``{state: task seconds}``, the time that tasks spent in each state of the scheduler, and
+        ``{state: tasks}`` now.
     """
 
     compute_seconds: float = 0.0
     seceded_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     executing: int = 0
     attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
     oldest_start: float | None = None
@@ -97,6 +170,10 @@ class PrefixStats:
     output_bytes: Distribution = field(default_factory=_nothing)
     recent: Distribution = field(default_factory=_nothing)
     slowest: SlowAttempt | None = None
+    activities: Mapping[str, ActivityTotals] = field(default_factory=dict)
+    recomputed_seconds: float = 0.0
+    state_seconds: Mapping[str, float] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ended(self) -> int:
@@ -108,17 +185,38 @@ class PrefixStats:
         """Compute seconds of the attempts that ended in any other way than ok."""
         return sum(totals.seconds for o, totals in self.attempts.items() if o != "ok")
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of it runs, ended, waited or was measured; what is recent aside."""
+        measured = (
+            *self.durations.values(),
+            *self.waits.values(),
+            self.failed_durations,
+            self.output_bytes,
+        )
+        return not (
+            self.compute_seconds
+            or self.seceded_seconds
+            or self.executing
+            or self.ended
+            or any(distribution.count for distribution in measured)
+        )
+
     def since(self, older: PrefixStats) -> PrefixStats:
         """Give what was added after `older`; what is in flight or recent stays as it is now."""
         return replace(
             self,
             compute_seconds=max(0.0, self.compute_seconds - older.compute_seconds),
             seceded_seconds=max(0.0, self.seceded_seconds - older.seceded_seconds),
+            cpu_seconds=max(0.0, self.cpu_seconds - older.cpu_seconds),
             attempts={o: self.attempts[o] - older.attempts[o] for o in OUTCOMES},
             durations=_since(self.durations, older.durations),
             failed_durations=self.failed_durations.since(older.failed_durations),
             waits=_since(self.waits, older.waits),
             output_bytes=self.output_bytes.since(older.output_bytes),
+            activities=activities_since(self.activities, older.activities),
+            recomputed_seconds=max(0.0, self.recomputed_seconds - older.recomputed_seconds),
+            state_seconds=seconds_since(self.state_seconds, older.state_seconds),
         )
 
 
@@ -160,7 +258,18 @@ class GroupStats:
         return self.durations[COMPUTE].sum + self.failed_durations.sum
 
     def since(self, older: GroupStats) -> GroupStats:
-        """Give what was added after `older`; first start and last stop stay."""
+        """Give what was added after `older`; first start and last stop stay.
+
+        A group that was forgotten in between, and came again, is taken as new.
+        """
+        if self.first_start > older.first_start:
+            return self
+        try:
+            return self._added(older)
+        except ValueError:
+            return self
+
+    def _added(self, older: GroupStats) -> GroupStats:
         return replace(
             self,
             durations=_since(self.durations, older.durations),

@@ -8,20 +8,24 @@ from taskmeter.core.attempts import OUTCOMES, AttemptTotals, PrefixTotals
 class Tally:
     """Totals of the ended attempts of one prefix, to which more can be added."""
 
-    __slots__ = ("_counts", "_seconds", "changed", "seceded_seconds")
+    __slots__ = ("_counts", "_seconds", "changed", "cpu_seconds", "seceded_seconds")
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(OUTCOMES, 0)
         self._seconds = dict.fromkeys(OUTCOMES, 0.0)
         self.seceded_seconds = 0.0
+        self.cpu_seconds = 0.0
         #: the owner's number of the latest change
         self.changed = 0
 
-    def add(self, outcome: str, seconds: float, seceded_seconds: float = 0.0) -> None:
+    def add(
+        self, outcome: str, seconds: float, seceded_seconds: float = 0.0, cpu_seconds: float = 0.0
+    ) -> None:
         """Add one attempt."""
         self._counts[outcome] += 1
         self._seconds[outcome] += seconds
         self.seceded_seconds += seceded_seconds
+        self.cpu_seconds += cpu_seconds
 
     def add_difference(self, new: PrefixTotals, old: PrefixTotals | None) -> None:
         """Add what `new` holds beyond `old`."""
@@ -31,8 +35,9 @@ class Tally:
                 totals -= old.attempts[outcome]
             self._counts[outcome] += totals.count
             self._seconds[outcome] += totals.seconds
-        before = 0.0 if old is None else old.seceded_seconds
-        self.seceded_seconds += max(0.0, new.seceded_seconds - before)
+        before = PrefixTotals() if old is None else old
+        self.seceded_seconds += max(0.0, new.seceded_seconds - before.seceded_seconds)
+        self.cpu_seconds += max(0.0, new.cpu_seconds - before.cpu_seconds)
 
     def totals(self) -> PrefixTotals:
         """Give the totals as they stand."""
@@ -41,4 +46,5 @@ class Tally:
                 o: AttemptTotals(count=self._counts[o], seconds=self._seconds[o]) for o in OUTCOMES
             },
             seceded_seconds=self.seceded_seconds,
+            cpu_seconds=self.cpu_seconds,
         )

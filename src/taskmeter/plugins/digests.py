@@ -7,12 +7,10 @@ which is so where crick is installed. Ours stand before those that were there, o
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from copy import copy
 from typing import Any
 
-from taskmeter.core.series import ACTIVITY, DURATION, Series
-
-#: What Dask makes of the seconds of an attempt that did not end ok; its own duration says it too.
-_COARSE = frozenset({"failed", "cancelled"})
+from taskmeter.core.series import ACTIVITIES, EXECUTE, Series
 
 #: Takes a value.
 Add = Callable[[float], None]
@@ -27,20 +25,15 @@ def series_of(name: Hashable) -> Series | None:
         ``("execute", span, prefix, *activity, unit)`` for what is part of a task,
         ``(context, *activity, unit)`` for what is not (with a span after ``"p2p"``), or a string.
     """
-    if not isinstance(name, tuple) or len(name) < 3 or name[-1] != "seconds":
+    if not isinstance(name, tuple) or len(name) < 3 or name[-1] not in ACTIVITIES:
         return None
-    context, *activity, _ = name
-    if context in {"execute", "p2p"}:
+    context, *activity, unit = name
+    if context in {EXECUTE, "p2p"}:
         activity = activity[1:]
-    prefix = ""
-    if context == "execute":
-        if len(activity) < 2 or activity[1] in _COARSE:
-            return None
-        prefix = str(activity.pop(0))
-    what = "/".join(map(str, activity))
-    if prefix:
-        return Series(DURATION, prefix, what)
-    return Series(ACTIVITY, "", what, str(context))
+    prefix = str(activity.pop(0)) if context == EXECUTE and activity else ""
+    if not activity:
+        return None
+    return Series(ACTIVITIES[unit], prefix, "/".join(map(str, activity)), str(context))
 
 
 class _Tap:
@@ -62,9 +55,18 @@ class _Tap:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._chained, name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # copied and pickled, it is what was there
+        return copy, (self._chained,)
+
 
 def _ignored(value: float) -> None:
     """Take a value that nobody wants."""
+
+
+def _nobody(name: Hashable) -> Add | None:  # noqa: ARG001 (the same for all)
+    """Give the recorder of a name that nobody records."""
+    return None
 
 
 def _both(record: Add, add: Add) -> Add:
@@ -109,6 +111,15 @@ class Digests:
 
     def __contains__(self, name: object) -> bool:
         return name in (self.chained or ())
+
+    def close(self) -> None:
+        """Record no more; for those who still hold it, values go on to what was there."""
+        self._recorder = _nobody
+        self._taps.clear()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # copied and pickled, it is what was there
+        return copy, (self.chained,)
 
     def __getattr__(self, name: str) -> Any:
         # keys(), values(), items(), ... of what was there

@@ -16,6 +16,7 @@ from distributed import scheduler as dask_scheduler
 from distributed.utils import key_split_group
 
 from taskmeter.core.attempts import Key
+from taskmeter.core.idleness import thread_states
 
 logger = logging.getLogger("taskmeter")
 
@@ -69,6 +70,35 @@ def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
         if entry.get("action") == "compute":
             return float(entry["stop"]) - float(entry["start"])
     return None
+
+
+def threads_of_tasks(worker: Any) -> dict[Key, int]:
+    """Give ``{key: thread}`` of the tasks whose code runs in a thread (``Worker.active_threads``).
+
+    Needs ``Worker.active_threads_lock`` too, which Dask's threads take for a moment.
+    """
+    active = getattr(worker, "active_threads", None)
+    if not active:
+        return {}
+    with worker.active_threads_lock:
+        return {key: thread for thread, key in active.items()}
+
+
+def thread_of_result(worker: Any, key: Key) -> int | None:
+    """Give the thread that ran a task which has just ended (``Worker.threads``), or None."""
+    return getattr(worker, "threads", {}).get(key)
+
+
+def states_of_threads(worker: Any) -> dict[str, float]:
+    """Give how many threads of a worker are in each state (``WorkerState``, ``Worker.status``)."""
+    state = worker.state
+    return thread_states(
+        nthreads=state.nthreads,
+        executing=len(state.executing),
+        waiting=len(getattr(state, "waiting", ())),
+        constrained=len(getattr(state, "constrained", ())),
+        paused=worker.status.name == "paused",
+    )
 
 
 def group_of(key: Key) -> str:
@@ -129,6 +159,39 @@ def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
     if task is None or task.processing_on is None or task.processing_on.address != worker:
         return False
     return getattr(task, "run_id", run_id) == run_id
+
+
+def task_states() -> tuple[str, ...]:
+    """Give all states that a task can have (``scheduler.ALL_TASK_STATES``)."""
+    return tuple(getattr(dask_scheduler, "ALL_TASK_STATES", ()))
+
+
+def state_counts(prefix: Any) -> Mapping[str, int]:
+    """Give ``{state: tasks}`` of a prefix (``TaskPrefix.states``)."""
+    return dict(prefix.states)
+
+
+def is_wanted(task: Any) -> bool:
+    """Tell whether a client or another task still waits for a task's result."""
+    return bool(task.who_wants or task.waiters)
+
+
+def worker_states(scheduler: Any) -> dict[str, float]:
+    """Give ``{state: workers}`` (``idle``, ``saturated``, ``WorkerState.status``)."""
+    workers = scheduler.workers.values()
+    paused = retiring = 0
+    if len(scheduler.running) != len(scheduler.workers):
+        paused = sum(ws.status.name == "paused" for ws in workers)
+        retiring = sum(ws.status.name == "closing_gracefully" for ws in workers)
+    idle, saturated = len(scheduler.idle), len(scheduler.saturated)
+    rest = len(scheduler.running) - idle - saturated
+    return {
+        "idle": idle,
+        "partially_saturated": max(0, rest),
+        "saturated": saturated,
+        "paused": paused,
+        "retiring": retiring,
+    }
 
 
 def span_name(scheduler: Any, span_id: str) -> tuple[str, ...]:

@@ -81,6 +81,7 @@ class Recording:
         """Stop recording; the digests that were there come back."""
         if self.worker.digests is self._digests:
             self.worker.digests = self._digests.chained
+        self._digests.close()
 
     def parcel(self, now: float) -> Parcel | None:
         """Give what was recorded since the last parcel; None if nothing was."""

@@ -13,7 +13,7 @@ from tornado.ioloop import PeriodicCallback
 
 from taskmeter.config import Settings
 from taskmeter.core.attempts import Key
-from taskmeter.core.fleet import Fleet
+from taskmeter.core.fleet import Fleet, SchedulerFacts
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.pacing import Pacer
 from taskmeter.core.report import PROTOCOL, ReportError
@@ -24,6 +24,7 @@ from taskmeter.plugins import internals
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error, logger
 from taskmeter.plugins.loader import LOADER, make_loader
+from taskmeter.plugins.states import LostResults, TaskStates, WorkerStates
 from taskmeter.plugins.transport import pack_snapshot, unpack, unpack_parcel
 from taskmeter.plugins.unmetered import UnmeteredWorkers
 from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
@@ -114,6 +115,15 @@ class SchedulerMeter(SchedulerPlugin):
         )
         #: {key: since when a task waits for a worker}
         self._held: dict[Key, float] = {}
+        self._tasks = scheduler.tasks
+        self._worker_states = WorkerStates(scheduler, now)
+        self._idle, self._saturated = scheduler.idle, scheduler.saturated
+        self._task_states = TaskStates(scheduler, now, max_prefixes=settings.tracked_prefixes)
+        self._rows = self._task_states.rows
+        self._began = now
+        self.lost_results = LostResults()
+        self._lost = self.lost_results.keys
+        self.occupancy = settings.occupancy
         self.pacer = Pacer()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
         # The scheduler's side comes first: a report must find somebody to take it.
@@ -175,9 +185,15 @@ class SchedulerMeter(SchedulerPlugin):
         """Note that a worker went away: what it was running is lost."""
         contained(self.errors, "remove_worker", self._left)(scheduler.total_nthreads, worker)
 
+    def log_event(self, topic: str, msg: Any) -> None:  # noqa: ARG002
+        """Note that a worker changed its status."""
+        if isinstance(msg, dict) and msg.get("action") == "worker-status-change":
+            contained(self.errors, "log_event", self._worker_states.look)(monotonic())
+
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
         """Say again that taskmeter is here: the scheduler has just forgotten all metadata."""
         self._held.clear()
+        self._lost.clear()
         contained(self.errors, "restart", self._announce)()
 
     def receive(self, worker: str, data: Any) -> None:
@@ -204,7 +220,11 @@ class SchedulerMeter(SchedulerPlugin):
             self._reject(worker, str(error))
             return
         self.fleet.take(
-            worker, parcel, monotonic(), span=partial(internals.span_name, self.scheduler)
+            worker,
+            parcel,
+            monotonic(),
+            span=partial(internals.span_name, self.scheduler),
+            present=self.scheduler.workers.__contains__,
         )
 
     def _reject(self, worker: str, why: str) -> None:
@@ -219,42 +239,85 @@ class SchedulerMeter(SchedulerPlugin):
     def _joined(self, nthreads: int, worker: str) -> None:
         now = monotonic()
         self.fleet.capacity.change(nthreads, now)
+        self._worker_states.look(now)
         self._watch(worker, now)
 
     def _left(self, nthreads: int, worker: str) -> None:
         now = monotonic()
         self.fleet.capacity.change(nthreads, now)
         self.fleet.depart(worker, now)
+        self._worker_states.look(now)
         self.unmetered.forget(worker)
 
     # Transitions
 
     def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Note when a task begins or ends to wait for a worker.
+        """Note what the scheduler alone can tell: how long tasks and workers are in which state.
 
-        The scheduler calls this at every transition of every task, so it looks at few of them.
+        The scheduler calls this at every transition of every task, so it does next to nothing.
         """
-        if finish in HELD or start in HELD or (start == "processing" and self.unmetered):
-            try:
-                self._note(key, start, finish, kwargs)
-            except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
-                count_error(self.errors, "transition")
+        if start == "released" and finish == "forgotten" and not self._lost:
+            return
+        try:
+            now = monotonic()
+            if self.occupancy:
+                try:
+                    row = self._rows[self._tasks[key].prefix]
+                except KeyError:
+                    row = self._task_states.add(key)
+                moment = complex(now - self._began, 1.0)
+                row[start] += moment
+                row[finish] -= moment
+            if start == "processing" or finish == "processing":
+                self._note_processing(key, start, finish, now, kwargs)
+            elif start != "released":
+                self._note_other(key, start, finish, now)
+            elif self._lost and finish == "forgotten":
+                self._lost.discard(key)
+        except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
+            count_error(self.errors, "transition")
 
-    def _note(self, key: Key, start: str, finish: str, kwargs: dict[str, Any]) -> None:
-        now = monotonic()
+    def _note_processing(
+        self, key: Key, start: str, finish: str, now: float, kwargs: dict[str, Any]
+    ) -> None:
+        """Note that a task went to a worker, or is done there."""
+        workers = self._worker_states
+        if len(self._idle) != workers.idle or len(self._saturated) != workers.saturated:
+            workers.look(now)
         if start in HELD:
-            since = self._held.pop(key, None)
-            if since is not None and finish == "processing":
-                prefix = self.scheduler.tasks[key].prefix.name
-                self.fleet.record(Series(WAIT, prefix, start), now - since)
+            self._release(key, now, stage=start)
+        elif start == "processing" and (self._lost or self.unmetered):
+            self._note_end(key, finish, now, kwargs)
+
+    def _note_end(self, key: Key, finish: str, now: float, kwargs: dict[str, Any]) -> None:
+        task = self._tasks[key]
+        startstops = kwargs.get("startstops")
+        if finish == "memory":
+            self.lost_results.finished(task, internals.compute_seconds(startstops))
+        if self.unmetered:
+            self.unmetered.note(
+                key, task.prefix.name, finish, now, kwargs.get("worker"), startstops
+            )
+
+    def _note_other(self, key: Key, start: str, finish: str, now: float) -> None:
+        """Note that a task has to wait, waits no more, or that its result went."""
         if finish in HELD:
             self._held[key] = now
-        if start == "processing" and self.unmetered:
-            prefix = self.scheduler.tasks[key].prefix.name
-            worker, startstops = kwargs.get("worker"), kwargs.get("startstops")
-            measured = self.unmetered.note(key, prefix, finish, now, worker, startstops)
-            if measured is not None:
-                self.fleet.record(*measured)
+            if len(self._held) == 1:
+                self.fleet.idle.note_backlog(now, some=True)
+        elif start in HELD:
+            self._release(key, now)
+        elif start == "memory":
+            self.lost_results.released(self._tasks[key])
+
+    def _release(self, key: Key, now: float, *, stage: str = "") -> None:
+        """Note that a task waits no more: it went to a worker, if a stage is given."""
+        since = self._held.pop(key, None)
+        if not self._held:
+            self.fleet.idle.note_backlog(now, some=False)
+        if stage and since is not None:
+            prefix = self._tasks[key].prefix.name
+            self.fleet.record(Series(WAIT, prefix, stage), now - since)
 
     # Workers without a meter
 
@@ -268,6 +331,7 @@ class SchedulerMeter(SchedulerPlugin):
             return
         now = monotonic()
         self._estimate(now)
+        self._worker_states.look(now)
         self.fleet.measurements.fold(FOLD_MOST)
         self.fleet.measurements.tick(now)
 
@@ -283,6 +347,8 @@ class SchedulerMeter(SchedulerPlugin):
         grace = GRACE_INTERVALS * interval
         for address, report in self.unmetered.reports(now, grace, self._run_id):
             self.fleet.apply(address, report, now, interval=interval, estimated=True)
+        for series, seconds in self.unmetered.measured(now, grace):
+            self.fleet.record(series, seconds)
 
     def _run_id(self, key: Key) -> int:
         task = self.scheduler.tasks.get(key)
@@ -306,8 +372,7 @@ class SchedulerMeter(SchedulerPlugin):
             now,
             at=time(),
             start=self.began,
-            workers=self._workers(now) if details else (),
-            errors=self.errors,
+            facts=self._facts(now, details=details),
             details=details,
         )
 
@@ -315,6 +380,18 @@ class SchedulerMeter(SchedulerPlugin):
         """Give what a scrape shall show: no more compute at a time than there was capacity."""
         self.fleet.measurements.fold(FOLD_MOST)
         return self.pacer.pace(self.snapshot(details=False))
+
+    def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
+        self._worker_states.look(now)
+        return SchedulerFacts(
+            workers=self._workers(now) if details else (),
+            errors=self.errors,
+            state_seconds=self._task_states.seconds(now) if self.occupancy else {},
+            states=self._task_states.counts() if self.occupancy else {},
+            recomputed=dict(self.lost_results.seconds),
+            worker_state_seconds=self._worker_states.seconds(now),
+            worker_states=self._worker_states.counts(),
+        )
 
     def _workers(self, now: float) -> tuple[WorkerStatus, ...]:
         found = []
@@ -345,7 +422,9 @@ class SchedulerMeter(SchedulerPlugin):
         """
         if refresh:
             await self._refresh()
-        while self.fleet.measurements.fold(FOLD_MOST):
+        # What comes meanwhile is for the next one: values may come for ever.
+        for _ in range(0, self.fleet.measurements.series, FOLD_MOST):
+            self.fleet.measurements.fold(FOLD_MOST)
             # others get their turn in between
             await asyncio.sleep(0)
         snapshot = self.snapshot()

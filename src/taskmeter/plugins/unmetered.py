@@ -21,6 +21,19 @@ from taskmeter.plugins import internals
 _RUN_ID = 0
 
 
+class _Account:
+    """What is known of one worker."""
+
+    __slots__ = ("measured", "reporter", "since")
+
+    def __init__(self, reporter: Reporter, since: float) -> None:
+        self.reporter = reporter
+        #: when it came
+        self.since = since
+        #: durations of its attempts that nobody has been told yet
+        self.measured: list[tuple[Series, float]] = []
+
+
 class UnmeteredWorkers:
     """Accounts for workers that do not (or not yet) report by themselves.
 
@@ -32,8 +45,8 @@ class UnmeteredWorkers:
 
     def __init__(self, *, max_prefixes: int) -> None:
         self.max_prefixes = max_prefixes
-        #: {worker: (since when it is watched, its account)}
-        self._watched: dict[str, tuple[float, Reporter]] = {}
+        #: {worker: its account}
+        self._watched: dict[str, _Account] = {}
 
     def __bool__(self) -> bool:
         return bool(self._watched)
@@ -44,7 +57,7 @@ class UnmeteredWorkers:
     def watch(self, worker: str, server_id: str, now: float) -> None:
         """Begin to account for a worker."""
         ledger = AttemptLedger(max_prefixes=self.max_prefixes)
-        self._watched[worker] = (now, Reporter(ledger, meter=f"estimate of {server_id}"))
+        self._watched[worker] = _Account(Reporter(ledger, meter=f"estimate of {server_id}"), now)
 
     def forget(self, worker: str) -> None:
         """Stop accounting for a worker, because it reports by itself or has gone."""
@@ -64,17 +77,17 @@ class UnmeteredWorkers:
         now
             The instant, on the scheduler's monotonic clock.
         """
-        since, reporter = self._watched[worker]
-        ledger = reporter.ledger
+        account = self._watched[worker]
+        ledger = account.reporter.ledger
         for task, seconds in executing.items():
             gone = task.processing_on is None or task.processing_on.address != worker
             if not gone and not ledger.is_running(task.key, _RUN_ID):
                 began = now - age - seconds
-                ledger.start(task.key, _RUN_ID, task.prefix.name, began, metered_from=since)
+                ledger.start(task.key, _RUN_ID, task.prefix.name, began, metered_from=account.since)
 
     def note(
         self, key: Key, prefix: str, finish: str, now: float, worker: str | None, startstops: Any
-    ) -> tuple[Series, float] | None:
+    ) -> None:
         """Take in that a task is no longer processing.
 
         Parameters
@@ -89,32 +102,35 @@ class UnmeteredWorkers:
             Where it ran; known only if it ended there.
         startstops
             What the worker timed; None if it did not say.
-
-        Returns
-        -------
-        tuple or None
-            The duration of the attempt, and where it belongs; None if it is not known exactly.
         """
-        if worker is not None:
-            if worker not in self._watched:
-                return None
-            since, reporter = self._watched[worker]
-            seconds = internals.compute_seconds(startstops)
-            if seconds is not None and not reporter.ledger.is_running(key, _RUN_ID):
-                began = now - max(0.0, seconds)
-                reporter.ledger.start(key, _RUN_ID, prefix, began, metered_from=since)
-            outcome = "ok" if finish == "memory" else "failed"
-            if not reporter.ledger.is_running(key, _RUN_ID):
-                return None
-            took = reporter.ledger.end(key, _RUN_ID, outcome, now, seconds)
-            if took is None or seconds is None:
-                return None
-            ok = outcome == "ok"
-            return Series(*((DURATION, prefix, COMPUTE) if ok else (FAILED_DURATION, prefix))), took
-        for _, reporter in self._watched.values():
-            if reporter.ledger.is_running(key, _RUN_ID):
-                reporter.ledger.end(key, _RUN_ID, "cancelled", now)
-        return None
+        if worker is None:
+            for account in self._watched.values():
+                ledger = account.reporter.ledger
+                if ledger.is_running(key, _RUN_ID):
+                    ledger.end(key, _RUN_ID, "cancelled", now)
+        elif worker in self._watched:
+            self._end(self._watched[worker], key, prefix, finish == "memory", now, startstops)
+
+    def _end(
+        self,
+        account: _Account,
+        key: Key,
+        prefix: str,
+        ok: bool,  # noqa: FBT001 (private)
+        now: float,
+        startstops: Any,
+    ) -> None:
+        ledger = account.reporter.ledger
+        seconds = internals.compute_seconds(startstops)
+        if not ledger.is_running(key, _RUN_ID):
+            if seconds is None:
+                return
+            began = now - max(0.0, seconds)
+            ledger.start(key, _RUN_ID, prefix, began, metered_from=account.since)
+        took = ledger.end(key, _RUN_ID, "ok" if ok else "failed", now, seconds)
+        if took is not None and seconds is not None:
+            series = Series(DURATION, prefix, COMPUTE) if ok else Series(FAILED_DURATION, prefix)
+            account.measured.append((series, took))
 
     def reports(
         self, now: float, grace: float, run_id: Callable[[Key], int]
@@ -130,10 +146,22 @@ class UnmeteredWorkers:
         run_id
             Gives the run id by which the scheduler knows a key now.
         """
-        for worker, (since, reporter) in self._watched.items():
-            if now - since > grace:
-                report = reporter.report(now)
+        for worker, account in self._watched.items():
+            if now - account.since > grace:
+                report = account.reporter.report(now)
                 yield worker, _with_run_ids(report, run_id)
+
+    def measured(self, now: float, grace: float) -> list[tuple[Series, float]]:
+        """Take the durations that are known exactly of the same workers' attempts.
+
+        Before that, a worker may yet tell them itself.
+        """
+        taken = []
+        for account in self._watched.values():
+            if now - account.since > grace:
+                taken += account.measured
+                account.measured = []
+        return taken
 
 
 def _with_run_ids(report: Report, run_id: Callable[[Key], int]) -> Report:

@@ -13,13 +13,16 @@ from tornado.ioloop import PeriodicCallback
 from taskmeter.config import Settings
 from taskmeter.core.attempts import Key
 from taskmeter.core.fleet import Fleet
+from taskmeter.core.idleness import WorkerCapacity
+from taskmeter.core.integral import Integral
 from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import Parcel
-from taskmeter.core.report import Reporter
+from taskmeter.core.report import Report, Reporter
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
+from taskmeter.plugins.cpu import CpuClocks, innermost_frame
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error
 from taskmeter.plugins.loader import METER
@@ -42,6 +45,10 @@ TEND_MS = 250
 
 #: After a change, a report is sent at once, but so many at most between two heartbeats.
 REPORTS_A_HEARTBEAT = 5
+
+
+#: Of an attempt that stands still, its code is looked at after so many seconds.
+FRAME_AFTER = 5.0
 
 
 class _Live:
@@ -109,6 +116,8 @@ class WorkerMeter(WorkerPlugin):
             max_prefixes=settings.tracked_prefixes,
             measurements=Measurements(at=now, series=settings.tracked_series, groups=1, pairs=1),
         )
+        self._cpu = CpuClocks()
+        self._threads = Integral(now, internals.states_of_threads(worker))
         self._take_over(now, wall)
         worker.handlers[REPORT_OP] = self.serve_report
         if self.reporting:
@@ -152,16 +161,20 @@ class WorkerMeter(WorkerPlugin):
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:  # noqa: ARG002
         """Note what a transition of a task means for its attempt."""
         try:
+            self._note_threads(monotonic())
             if finish == "executing" or (start in ACTIVE and key in self._live):
                 self._note(key, start, finish)
                 if self._due is None and self.reporting:
                     self._schedule()
             elif finish == "waiting":
                 self.recording.received(key, monotonic())
-            elif start in PENDING and finish not in PENDING:
+            elif finish not in PENDING:
                 self.recording.dropped(key)
         except Exception:  # noqa: BLE001 (our bug must not be Dask's)
             count_error(self.errors, "worker transition")
+
+    def _note_threads(self, now: float) -> None:
+        self._threads.change(internals.states_of_threads(self.worker), now)
 
     def _note(self, key: Key, start: str, finish: str) -> None:
         now = monotonic()
@@ -212,6 +225,9 @@ class WorkerMeter(WorkerPlugin):
             self._begin(key, task, now)
             seconds = internals.compute_seconds(task.startstops, skip=live.earlier)
         del self._live[key]
+        cpu = self._cpu.end(key, internals.thread_of_result(self.worker, key), now)
+        if cpu is not None:
+            self.ledger.note_cpu(key, live.run_id, cpu, now, moved=True)
         took = self.ledger.end(key, live.run_id, outcome, now, seconds)
         if took is not None and task is not None:
             self.recording.ended(
@@ -227,6 +243,18 @@ class WorkerMeter(WorkerPlugin):
             else:
                 kept = task is not None and task.state == "memory"
                 self._end(key, task, "ok" if kept else "cancelled", now)
+
+    def _note_cpu(self, now: float) -> None:
+        """Read the CPU clocks of attempts in flight, and see where those are that stand still."""
+        if not self._cpu:
+            return
+        for key, thread in internals.threads_of_tasks(self.worker).items():
+            live = self._live.get(key)
+            found = None if live is None else self._cpu.read(key, thread, now)
+            if live is not None and found is not None:
+                seconds, moved = found
+                frame = "" if moved or now - live.hooked < FRAME_AFTER else innermost_frame(thread)
+                self.ledger.note_cpu(key, live.run_id, seconds, now, moved=moved, frame=frame)
 
     # Reports
 
@@ -310,16 +338,21 @@ class WorkerMeter(WorkerPlugin):
             return b""
 
     def _report(self, *, full: bool = False) -> bytes:
-        now = monotonic()
+        return pack(self._make_report(self.reporter, monotonic(), full=full))
+
+    def _make_report(self, reporter: Reporter, now: float, *, full: bool) -> Report:
         self._sweep(now)
-        return pack(self.reporter.report(now, full=full, errors=self.errors, version=__version__))
+        self._note_cpu(now)
+        self._note_threads(now)
+        capacity = WorkerCapacity(seconds=self._threads.totals(now), threads=self._threads.levels)
+        return reporter.report(
+            now, full=full, errors=self.errors, version=__version__, capacity=capacity
+        )
 
     def snapshot(self) -> Snapshot:
         """Give the worker's own figures, exact to this instant."""
         self._tell()
         now = monotonic()
-        self._sweep(now)
-        self._own_fleet.apply(
-            self.worker.address, self._own.report(now, full=True, errors=self.errors), now
-        )
+        report = self._make_report(self._own, now, full=True)
+        self._own_fleet.apply(self.worker.address, report, now)
         return self._own_fleet.snapshot(now, at=time(), start=self.start)
