@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, PrefixTotals, RunningAttempt
+from taskmeter.core.idleness import STATES, WorkerCapacity
 from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.report import PROTOCOL, Report, Reporter, ReportError, from_plain, to_plain
 from taskmeter.plugins.transport import pack, unpack
@@ -23,6 +24,8 @@ totals = st.builds(
         }
     ),
     seceded_seconds=seconds,
+    cpu_seconds=seconds,
+    wasted_cpu_seconds=seconds,
 )
 running = st.builds(
     RunningAttempt,
@@ -34,7 +37,11 @@ running = st.builds(
     age_seconds=seconds,
     seceded=st.booleans(),
     cancelled=st.booleans(),
+    cpu_seconds=st.none() | seconds,
+    still_seconds=seconds,
+    frame=names,
 )
+levels = st.fixed_dictionaries(dict.fromkeys(STATES, seconds))
 reports = st.builds(
     Report,
     meter=st.text("abcdef0123456789"),
@@ -44,6 +51,7 @@ reports = st.builds(
     invalid=st.integers(0, 100),
     errors=st.dictionaries(names, st.integers(0, 9), max_size=3),
     version=names,
+    capacity=st.none() | st.builds(WorkerCapacity, seconds=levels, threads=levels),
 )
 
 

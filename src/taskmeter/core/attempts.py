@@ -57,22 +57,31 @@ class PrefixTotals:
         Time of ended attempts after they left the thread pool.
     cpu_seconds
         CPU time of ended attempts, of whatever outcome, where it could be measured.
+    wasted_cpu_seconds
+        The same of those that did not end ok.
     """
 
     attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
     seceded_seconds: float = 0.0
     cpu_seconds: float = 0.0
+    wasted_cpu_seconds: float = 0.0
 
     @property
     def compute_seconds(self) -> float:
         """Compute seconds of the ended attempts, whatever their outcome."""
         return sum(totals.seconds for totals in self.attempts.values())
 
+    @property
+    def wasted_seconds(self) -> float:
+        """Compute seconds of the attempts that ended in any other way than ok."""
+        return sum(totals.seconds for o, totals in self.attempts.items() if o != "ok")
+
     def __add__(self, other: PrefixTotals) -> PrefixTotals:
         return PrefixTotals(
             attempts={o: self.attempts[o] + other.attempts[o] for o in OUTCOMES},
             seceded_seconds=self.seceded_seconds + other.seceded_seconds,
             cpu_seconds=self.cpu_seconds + other.cpu_seconds,
+            wasted_cpu_seconds=self.wasted_cpu_seconds + other.wasted_cpu_seconds,
         )
 
 

@@ -19,7 +19,6 @@ from taskmeter.core.series import Series
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import (
     COMPUTE,
-    LOST,
     THREAD_CPU,
     THREAD_NONCPU,
     ActivityTotals,
@@ -130,10 +129,6 @@ class Fleet:
         self._departed_errors: dict[str, int] = {}
         #: {prefix: the highest values given so far}
         self._marks: dict[str, Used] = {}
-        #: {(prefix, activity): the highest seconds given so far}
-        self._activity_marks: dict[tuple[str, str], float] = {}
-        #: {reason: the highest idle seconds given so far}
-        self._idle_marks: dict[str, float] = {}
 
     # Events
 
@@ -420,34 +415,26 @@ class Fleet:
             if instant.details
             else Distribution(),
             slowest=self.measurements.slowest(name, instant.now, instant.at),
-            activities=self._activities(name, measured.activities, running.used, totals),
+            activities=self._activities(measured.activities, running.used, totals),
             recomputed_seconds=facts.recomputed.get(name, 0.0),
             state_seconds=facts.state_seconds.get(name, {}),
             states=facts.states.get(name, {}),
             **measured.single,
         )
 
+    @staticmethod
     def _activities(
-        self,
-        name: str,
         ended: Mapping[str, ActivityTotals],
         running: Used,
         totals: PrefixTotals,
     ) -> dict[str, ActivityTotals]:
-        """Add to the activities of ended attempts those in flight, and the lost ones'."""
+        """Add to the activities of ok attempts those in flight, and those that ended otherwise."""
         found = dict(ended)
-        other = max(0.0, running.compute + running.seceded - running.cpu)
-        for activity, seconds in (
-            (THREAD_CPU, running.cpu),
-            (THREAD_NONCPU, other),
-            (LOST, totals.attempts["lost"].seconds),
-        ):
+        cpu = running.cpu + totals.wasted_cpu_seconds
+        whole = running.compute + running.seceded + totals.wasted_seconds
+        for activity, seconds in ((THREAD_CPU, cpu), (THREAD_NONCPU, max(0.0, whole - cpu))):
             if seconds:
                 found[activity] = found.get(activity, ActivityTotals()).plus(seconds)
-        for activity, total in found.items():
-            mark = max(total.seconds, self._activity_marks.get((name, activity), 0.0))
-            self._activity_marks[name, activity] = mark
-            found[activity] = replace(total, seconds=mark)
         return found
 
     def _idle(
@@ -457,13 +444,8 @@ class Fleet:
         for worker in self._meters:
             for reason, seconds in self._idle_of(worker, now).items():
                 found[reason] += seconds
-        for reason, seconds in found.items():
-            found[reason] = self._idle_marks[reason] = max(
-                seconds, self._idle_marks.get(reason, 0.0)
-            )
         compute = sum(stats.compute_seconds for stats in prefixes.values())
-        rest = thread_seconds - compute - sum(found.values())
-        found[UNKNOWN] = self._idle_marks[UNKNOWN] = max(rest, self._idle_marks.get(UNKNOWN, 0.0))
+        found[UNKNOWN] = max(0.0, thread_seconds - compute - sum(found.values()))
         return found
 
     def _idle_of(self, worker: str, now: float) -> dict[str, float]:

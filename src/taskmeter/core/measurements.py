@@ -13,7 +13,6 @@ from taskmeter.core.parcel import GroupActivity, Parcel
 from taskmeter.core.series import (
     ACTIVITIES,
     ACTIVITY,
-    COARSE,
     DURATION,
     FAILED_DURATION,
     OUTPUT_BYTES,
@@ -295,7 +294,7 @@ class Measurements:
             if measure == DURATION:
                 measured.durations[what] = distribution
             elif measure in _UNITS:
-                if measure == ACTIVITY and what not in COARSE:
+                if measure == ACTIVITY:
                     measured.durations.setdefault(what, distribution)
                 _add(measured.activities, what, measure, distribution)
             elif measure == WAIT:

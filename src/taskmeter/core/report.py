@@ -122,6 +122,7 @@ def to_plain(report: Report) -> list[Any]:
                 [[t.attempts[o].count, t.attempts[o].seconds] for o in OUTCOMES],
                 t.seceded_seconds,
                 t.cpu_seconds,
+                t.wasted_cpu_seconds,
             ]
             for prefix, t in report.totals.items()
         ],
@@ -176,7 +177,9 @@ def from_plain(plain: Any) -> Report:
         raise ReportError("garbled report") from error
 
 
-def _totals(attempts: Any, seceded_seconds: Any, cpu_seconds: Any) -> PrefixTotals:
+def _totals(
+    attempts: Any, seceded_seconds: Any, cpu_seconds: Any, wasted_cpu_seconds: Any
+) -> PrefixTotals:
     if len(attempts) != len(OUTCOMES):
         raise ValueError(attempts)
     return PrefixTotals(
@@ -186,6 +189,7 @@ def _totals(attempts: Any, seceded_seconds: Any, cpu_seconds: Any) -> PrefixTota
         },
         seceded_seconds=_seconds(seceded_seconds),
         cpu_seconds=_seconds(cpu_seconds),
+        wasted_cpu_seconds=_seconds(wasted_cpu_seconds),
     )
 
 

@@ -29,7 +29,8 @@ MEASURES: Final = (
 #: The context of activities that are part of a task.
 EXECUTE: Final = "execute"
 
-#: What Dask makes of the seconds of an attempt that did not end ok, all in one.
+#: What Dask makes of the seconds of an attempt that did not end ok, all in one, with what it did
+#: itself around the attempt's code. The attempt's own account says it better.
 COARSE: Final = frozenset({"failed", "cancelled"})
 
 #: Stages of waiting.

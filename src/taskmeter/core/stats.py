@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from taskmeter.core import notebook
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 
@@ -17,9 +18,6 @@ COMPUTE = "compute"
 #: Dask's activities of a task's own code; those in flight are added to them.
 THREAD_CPU = "thread-cpu"
 THREAD_NONCPU = "thread-noncpu"
-
-#: The activity of attempts whose worker went away, of which nothing more is known.
-LOST = "lost"
 
 #: Activities that are not part of a task's own code: what Dask does before and after it.
 AROUND_CODE = frozenset(
@@ -148,9 +146,9 @@ class PrefixStats:
         The slowest ok attempt of the last minutes, if there was one.
     activities
         ``{activity: totals}`` of Dask's fine performance metrics for tasks, what is in flight
-        included: ``"thread-cpu"`` and ``"thread-noncpu"`` are its code, ``"failed"`` and
-        ``"cancelled"`` all that was done for an attempt that ended so, ``"lost"`` what was lost
-        with a worker, `AROUND_CODE` what Dask does before and after.
+        included. ``"thread-cpu"``, ``"thread-noncpu"`` and what the code meters itself are its
+        code, `AROUND_CODE` is what Dask does before and after. Of attempts in flight, and of those
+        that ended in any other way than ok, all that is not CPU time is ``"thread-noncpu"``.
     recomputed_seconds
         Compute seconds of ok attempts whose earlier result had been lost.
     state_seconds, states
@@ -201,6 +199,9 @@ class PrefixStats:
             or self.ended
             or any(distribution.count for distribution in measured)
         )
+
+    def _repr_html_(self) -> str:
+        return notebook.of_prefix(self)
 
     def since(self, older: PrefixStats) -> PrefixStats:
         """Give what was added after `older`; what is in flight or recent stays as it is now."""

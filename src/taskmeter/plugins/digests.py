@@ -6,11 +6,11 @@ which is so where crick is installed. Ours stand before those that were there, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
 from typing import Any
 
-from taskmeter.core.series import ACTIVITIES, EXECUTE, Series
+from taskmeter.core.series import ACTIVITIES, COARSE, EXECUTE, Series
 
 #: Takes a value.
 Add = Callable[[float], None]
@@ -31,9 +31,15 @@ def series_of(name: Hashable) -> Series | None:
     if context in {EXECUTE, "p2p"}:
         activity = activity[1:]
     prefix = str(activity.pop(0)) if context == EXECUTE and activity else ""
-    if not activity:
+    if not activity or (context == EXECUTE and activity[0] in COARSE):
         return None
-    return Series(ACTIVITIES[unit], prefix, "/".join(map(str, activity)), str(context))
+    return Series(ACTIVITIES[unit], prefix, "/".join(_words(activity)), str(context))
+
+
+def _words(activity: Iterable[Any]) -> Iterator[str]:
+    for label in activity:
+        # a user's label may be a tuple
+        yield from map(str, label if isinstance(label, tuple) else (label,))
 
 
 class _Tap:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from taskmeter.core.attempts import Key
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.samples import Samples
 from taskmeter.core.series import (
+    ACTIVITY,
     DURATION,
+    EXECUTE,
     ON_WORKER,
     TRANSFER_BANDWIDTH,
     TRANSFER_BYTES,
@@ -17,10 +20,13 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.core.stats import COMPUTE
+from taskmeter.core.stats import COMPUTE, THREAD_NONCPU
 from taskmeter.plugins import internals
 from taskmeter.plugins.digests import Add, Digests, series_of
 from taskmeter.plugins.internals import count_error
+
+#: The activity that Dask cannot name.
+OTHER = "other"
 
 #: The digest that hears of every transfer.
 _TRANSFERS = "transfer-bandwidth"
@@ -74,6 +80,8 @@ class Recording:
         self.samples = Samples(meter, limit=limit)
         #: {key: when a task came that has not started}
         self._received: dict[Key, float] = {}
+        #: {prefix: attempts that seceded and ended, whose activities are about to come}
+        self._seceded: dict[str, int] = {}
         self._digests = Digests(getattr(worker, "digests", None), self._recorder)
         worker.digests = self._digests
 
@@ -106,7 +114,15 @@ class Recording:
     # Attempts
 
     def ended(
-        self, task: Any, outcome: str, *, start: float, stop: float, seconds: float, earlier: int
+        self,
+        task: Any,
+        outcome: str,
+        *,
+        start: float,
+        stop: float,
+        seconds: float,
+        earlier: int,
+        seceded: bool = False,
     ) -> None:
         """Record what is known of an attempt that ended.
 
@@ -120,8 +136,12 @@ class Recording:
             When, on the monotonic clock, and how long.
         earlier
             So many of its startstops were there when its code started.
+        seceded
+            It left the thread pool before.
         """
         prefix = task.prefix
+        if seceded and outcome == "ok":
+            self._seceded[prefix] = self._seceded.get(prefix, 0) + 1
         for action, took in actions(task.startstops, earlier):
             if action not in _IN_DIGESTS:
                 self.samples.record(Series(DURATION, prefix, action), took)
@@ -147,10 +167,26 @@ class Recording:
             if name == _TRANSFERS:
                 return self._transfer
             series = series_of(name)
-            return None if series is None else self.samples.recorder(series)
+            if series is None:
+                return None
+            if series.measure == ACTIVITY and series.context == EXECUTE and series.what == OTHER:
+                return partial(self._other, series)
+            return self.samples.recorder(series)
         except Exception:  # noqa: BLE001 (Dask is in the middle of its own work)
             count_error(self.errors, "digest")
             return None
+
+    def _other(self, series: Series, seconds: float) -> None:
+        """Record what Dask cannot name of the time of an attempt.
+
+        Of one that seceded, that is its own code: the task that Dask starts in its place inherits
+        its meters, so that what that one does is taken from the time of this one.
+        """
+        pending = self._seceded.get(series.prefix, 0)
+        if pending:
+            self._seceded[series.prefix] = pending - 1
+            series = series._replace(what=THREAD_NONCPU)
+        self.samples.record(series, seconds)
 
     def _transfer(self, bandwidth: float) -> None:  # noqa: ARG002 (Dask's own, too low for short ones)
         try:

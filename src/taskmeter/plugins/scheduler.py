@@ -16,6 +16,7 @@ from taskmeter.core.attempts import Key
 from taskmeter.core.fleet import Fleet, SchedulerFacts
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.pacing import Pacer
+from taskmeter.core.ratchet import Ratchet
 from taskmeter.core.report import PROTOCOL, ReportError
 from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
@@ -89,6 +90,8 @@ class SchedulerMeter(SchedulerPlugin):
         #: {where: times} errors in hooks
         self.errors: dict[str, int] = {}
         self._receiver: Receiver | None = None
+        #: `start` has ended, after which the scheduler has it among its plugins
+        self._started = False
 
     # Setting up and down
 
@@ -125,6 +128,7 @@ class SchedulerMeter(SchedulerPlugin):
         self._lost = self.lost_results.keys
         self.occupancy = settings.occupancy
         self.pacer = Pacer()
+        self.ratchet = Ratchet()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
         # The scheduler's side comes first: a report must find somebody to take it.
         self._receiver = scheduler.extensions[EXTENSION] = Receiver(self)
@@ -144,6 +148,7 @@ class SchedulerMeter(SchedulerPlugin):
         await scheduler.register_worker_plugin(
             None, plugin=make_loader(), name=LOADER, idempotent=False
         )
+        self._started = True
 
     async def close(self) -> None:
         """Leave nothing behind when the scheduler closes."""
@@ -325,7 +330,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.unmetered.watch(worker, self.scheduler.workers[worker].server_id, now)
 
     def _tend(self) -> None:
-        if self.scheduler.plugins.get(self.name) is not self:
+        if self._started and self.scheduler.plugins.get(self.name) is not self:
             # Somebody unregistered the plugin without uninstalling taskmeter.
             self._remove()
             return
@@ -379,7 +384,7 @@ class SchedulerMeter(SchedulerPlugin):
     def scrape(self) -> Snapshot:
         """Give what a scrape shall show: no more compute at a time than there was capacity."""
         self.fleet.measurements.fold(FOLD_MOST)
-        return self.pacer.pace(self.snapshot(details=False))
+        return self.ratchet.hold(self.pacer.pace(self.snapshot(details=False)))
 
     def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
         self._worker_states.look(now)

@@ -18,6 +18,7 @@ from taskmeter.core.integral import Integral
 from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import Parcel
+from taskmeter.core.ratchet import Ratchet
 from taskmeter.core.report import Report, Reporter
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.exporters.prometheus import Exporter
@@ -54,7 +55,7 @@ FRAME_AFTER = 5.0
 class _Live:
     """Where an attempt in flight stands in Dask's own records."""
 
-    __slots__ = ("begun", "earlier", "hooked", "hooked_wall", "run_id")
+    __slots__ = ("begun", "earlier", "hooked", "hooked_wall", "run_id", "seceded")
 
     def __init__(self, run_id: int, hooked: float, hooked_wall: float, earlier: int) -> None:
         self.run_id = run_id
@@ -65,6 +66,8 @@ class _Live:
         self.earlier = earlier
         #: the start of the code itself is known
         self.begun = False
+        #: it has left the thread pool
+        self.seceded = False
 
 
 class WorkerMeter(WorkerPlugin):
@@ -127,7 +130,8 @@ class WorkerMeter(WorkerPlugin):
         self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), TEND_MS)
         self._tending.start()
         worker.periodic_callbacks["taskmeter"] = self._tending
-        exporter = Exporter(self.snapshot, scope="worker", settings=settings)
+        self.ratchet = Ratchet()
+        exporter = Exporter(self.scrape, scope="worker", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(worker, exporter)
 
     def teardown(self, worker: Any) -> None:
@@ -201,6 +205,7 @@ class WorkerMeter(WorkerPlugin):
         run_id = self._live[key].run_id
         if event == "secede":
             self._begin(key, task, now)
+            self._live[key].seceded = True
             self.ledger.secede(key, run_id, now)
         elif event in {"cancel", "resume"}:
             self.ledger.cancel(key, run_id, cancelled=event == "cancel")
@@ -231,7 +236,13 @@ class WorkerMeter(WorkerPlugin):
         took = self.ledger.end(key, live.run_id, outcome, now, seconds)
         if took is not None and task is not None:
             self.recording.ended(
-                task, outcome, start=now - took, stop=now, seconds=took, earlier=live.earlier
+                task,
+                outcome,
+                start=now - took,
+                stop=now,
+                seconds=took,
+                earlier=live.earlier,
+                seceded=live.seceded,
             )
 
     def _sweep(self, now: float) -> None:
@@ -348,6 +359,10 @@ class WorkerMeter(WorkerPlugin):
         return reporter.report(
             now, full=full, errors=self.errors, version=__version__, capacity=capacity
         )
+
+    def scrape(self) -> Snapshot:
+        """Give what a scrape shall show."""
+        return self.ratchet.hold(self.snapshot())
 
     def snapshot(self) -> Snapshot:
         """Give the worker's own figures, exact to this instant."""
