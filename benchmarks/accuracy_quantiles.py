@@ -36,12 +36,13 @@ BOUND = 0.011
 
 
 def shapes(n: int) -> dict[str, Floats]:
+    """Give samples of n values: every kind that durations and sizes come in."""
     rng = np.random.default_rng(20)
     return {
         "exponential": rng.exponential(3.0, n),
         "log-normal, sigma 0.1": rng.lognormal(0, 0.1, n),
         "log-normal, sigma 1": rng.lognormal(-3, 1, n),
-        "log-normal, sigma 3": rng.lognormal(0, 3, n),
+        "log-normal, sigma 4": rng.lognormal(0, 4, n),
         "gamma, shape 0.3": rng.gamma(0.3, 2, n),
         "gamma, shape 9": rng.gamma(9, 0.1, n),
         "Weibull, shape 0.5": rng.weibull(0.5, n),
@@ -64,6 +65,7 @@ def shapes(n: int) -> dict[str, Floats]:
         "years": rng.gamma(2, 50 * YEAR, n),
         "nanoseconds to years": 10 ** rng.uniform(-9, 10, n),
         "half zeros": np.where(rng.random(n) < 0.5, 0, rng.exponential(1.0, n)),
+        "bytes": np.floor(10 ** rng.uniform(0, 11, n)),
     }
 
 

@@ -11,7 +11,16 @@ answered from snapshot to bytes; HTTP itself is the same for every page and left
     dask_scrape_ms      Dask's own page with the same prefixes and workers
     ratio               scrape_ms / dask_scrape_ms
 
-Each is the median of the rounds; *_worst_ms are the slowest.
+Each is the median of the rounds; *_worst_ms are the slowest. Then, with six distributions of some
+300 buckets for every prefix, each under its own name:
+
+    snapshot_ms         a snapshot, and the six usual quantiles of every distribution in it
+    scrape_loop_ms      the longest that the event loop of a scheduler stands still, while another
+                        process asks its page for each of the three formats, with gzip
+    idle_loop_ms        the same while nobody asks: what the machine adds
+    scrape_seconds      how long such an answer takes, by format
+
+The page is written in a thread, in short pieces, so it may take longer than the loop stands still.
 """
 
 from __future__ import annotations
@@ -27,15 +36,22 @@ from time import monotonic, perf_counter
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from distributed import Scheduler
 from distributed.http.scheduler.prometheus.core import COLLECTORS
 from prometheus_client import CollectorRegistry, generate_latest
 
 from overhead import add_worker, run_spec
 from taskmeter.config import Settings
+from taskmeter.core.distribution import Distribution
 from taskmeter.core.ledger import AttemptLedger
+from taskmeter.core.quantiles import QUANTILES, quantiles
 from taskmeter.core.report import Reporter
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.stats import PrefixStats, SlowAttempt
+from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
 from taskmeter.exporters.prometheus import Exporter
+from taskmeter.plugins.http import mount
 from taskmeter.plugins.scheduler import SchedulerMeter
 from taskmeter.plugins.transport import pack
 
@@ -127,6 +143,112 @@ async def measure(prefixes: int, workers: int, rounds: int) -> dict[str, float]:
     return found
 
 
+# Distributions
+
+
+def observed(prefixes: int) -> Callable[[], Snapshot]:
+    """Give what takes a snapshot with six distributions a prefix."""
+    rng = np.random.default_rng(6)
+
+    def some(mean: float) -> Distribution:
+        return Distribution.of(rng.lognormal(mean, 1, rng.integers(50, 2_000)))
+
+    stats = {
+        f"some_function_of_mine_{n}": PrefixStats(
+            durations={"compute": some(0), "transfer": some(-3), "thread-cpu": some(-1)},
+            failed_durations=some(0),
+            waits={"queued": some(1)},
+            output_bytes=some(14),
+            slowest=SlowAttempt(
+                key=f"some_function_of_mine_{n}-0123456789", seconds=30.0, at=1.7e9
+            ),
+        )
+        for n in range(prefixes)
+    }
+    return lambda: Snapshot(at=1.7e9, start=1.6e9, prefixes=dict(stats))
+
+
+def all_quantiles(snapshot: Snapshot) -> None:
+    every = [
+        d
+        for p in snapshot.prefixes.values()
+        for d in (*p.durations.values(), *p.waits.values(), p.failed_durations, p.output_bytes)
+    ]
+    assert len(every) == 6 * len(snapshot.prefixes)
+    quantiles(every, QUANTILES)
+
+
+#: Asks for the page in a format, each time that it reads one, and says how long that took.
+SCRAPER = """
+import sys, time, urllib.request
+for line in sys.stdin:
+    headers = {"Accept": line.strip(), "Accept-Encoding": "gzip"}
+    begun = time.perf_counter()
+    with urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers=headers)) as answer:
+        assert answer.headers["Content-Type"].startswith(line.partition(";")[0]), answer.headers
+        answer.read()
+    print(time.perf_counter() - begun, flush=True)
+"""
+
+
+async def longest_stall(meanwhile: Any) -> tuple[float, Any]:
+    """Give the longest time for which the loop did not come round, and what was awaited."""
+    task = asyncio.ensure_future(meanwhile)
+    longest, last = 0.0, perf_counter()
+    while not task.done():
+        await asyncio.sleep(0)
+        now = perf_counter()
+        longest, last = max(longest, now - last), now
+    return longest, await task
+
+
+async def measure_distributions(prefixes: int, rounds: int) -> dict[str, Any]:
+    take = observed(prefixes)
+    snapshots = []
+    for number in range(rounds + 1):
+        begun = perf_counter()
+        all_quantiles(take())
+        if number:
+            snapshots.append((perf_counter() - begun) * 1e3)
+    settings = Settings(max_prefixes=prefixes)
+    scheduler = await Scheduler(port=0, dashboard=False, dashboard_address=":0", validate=False)
+    mounted = mount(scheduler, Exporter(take, scope="scheduler", settings=settings))
+    scraper = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        SCRAPER,
+        f"http://127.0.0.1:{scheduler.http_server.port}/taskmeter/metrics",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert scraper.stdin is not None
+    assert scraper.stdout is not None
+    stalls: dict[str, list[float]] = {"scrape": [], "idle": []}
+    seconds: dict[str, list[float]] = {}
+    gc.collect()
+    for number in range(rounds + 1):
+        for name, asked in (("text", TEXT), ("openmetrics", OPENMETRICS), ("protobuf", PROTOBUF)):
+            scraper.stdin.write(f"{asked.content_type}\n".encode())
+            stall, line = await longest_stall(scraper.stdout.readline())
+            idle, _ = await longest_stall(asyncio.sleep(float(line)))
+            if number:
+                stalls["scrape"].append(stall * 1e3)
+                stalls["idle"].append(idle * 1e3)
+                seconds.setdefault(name, []).append(float(line))
+    scraper.stdin.close()
+    await scraper.wait()
+    mounted.unmount()
+    await scheduler.close()
+    return {
+        "snapshot_ms": statistics.median(snapshots),
+        "scrape_loop_ms": statistics.median(stalls["scrape"]),
+        "scrape_loop_worst_ms": max(stalls["scrape"]),
+        "idle_loop_ms": statistics.median(stalls["idle"]),
+        "idle_loop_worst_ms": max(stalls["idle"]),
+        "scrape_seconds": {name: statistics.median(taken) for name, taken in seconds.items()},
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -136,7 +258,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=30)
     options = parser.parse_args()
-    found = asyncio.run(measure(options.prefixes, options.workers, options.rounds))
+    found: dict[str, Any] = {
+        **asyncio.run(measure(options.prefixes, options.workers, options.rounds)),
+        **asyncio.run(measure_distributions(options.prefixes, options.rounds)),
+    }
     if options.json:
         print(json.dumps(found))
         return 0
@@ -148,6 +273,14 @@ def main() -> int:
     ):
         print(f"{what:<25}{found[f'{kind}_ms']:8.1f} ms ({found[f'{kind}_worst_ms']:.1f})")
     print(f"taskmeter / Dask         {found['ratio']:8.2f}")
+    print(f"{options.prefixes} prefixes with 6 distributions each")
+    print(f"snapshot with quantiles  {found['snapshot_ms']:8.1f} ms")
+    for kind, what in (("scrape", "loop, while scraped"), ("idle", "loop, while idle")):
+        print(
+            f"{what:<25}{found[f'{kind}_loop_ms']:8.1f} ms ({found[f'{kind}_loop_worst_ms']:.1f})"
+        )
+    for name, taken in found["scrape_seconds"].items():
+        print(f"answer as {name:<15}{taken * 1e3:8.1f} ms")
     return 0
 
 

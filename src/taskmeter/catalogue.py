@@ -8,24 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from taskmeter.core.attempts import OTHER, OUTCOMES
+from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats
+from taskmeter.core.stats import COMPUTE, PrefixStats, SlowAttempt
 
 #: What a family is, in the words of OpenMetrics.
-Kind = Literal["counter", "gauge", "info"]
+Kind = Literal["counter", "gauge", "info", "histogram"]
 
 #: Which server's figures: the whole cluster's or one worker's.
 Scope = Literal["scheduler", "worker"]
 
-#: Values of the labels, in the order of `Family.labels`, and the figure.
-Row = tuple[tuple[str, ...], float]
+#: Which of the settings `Settings.duration_buckets` and `Settings.bytes_buckets` has the bounds of
+#: a histogram's classic buckets.
+Grid = Literal["duration", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The figure of a histogram.
+
+    Parameters
+    ----------
+    distribution
+        What was observed.
+    slowest
+        A recent example of a large value in it, if there is one.
+    """
+
+    distribution: Distribution
+    slowest: SlowAttempt | None = None
+
+
+#: Values of the labels, in the order of `Family.labels`, and the figure: an `Observed` in families
+#: of the kind "histogram", a number in all others.
+Row: TypeAlias = tuple[tuple[str, ...], "float | Observed"]
 
 PREFIX = "task_prefix_name"
 
-_SUFFIX: Mapping[Kind, str] = {"counter": "_total", "gauge": "", "info": "_info"}
+#: The ending of the counter that has the sum of squares of a histogram.
+SQUARES = "_squares"
+
+_SUFFIX: Mapping[Kind, str] = {"counter": "_total", "gauge": "", "info": "_info", "histogram": ""}
+_SUFFIXES: Mapping[Kind, tuple[str, ...]] = {
+    **{kind: (suffix,) for kind, suffix in _SUFFIX.items()},
+    "histogram": ("_bucket", "_sum", "_count"),
+}
 _SUBSYSTEM: Mapping[Scope, str] = {"scheduler": "taskmeter", "worker": "taskmeter_worker"}
 _WHERE: Mapping[Scope, str] = {"scheduler": "in the cluster", "worker": "on this worker"}
 
@@ -62,7 +92,7 @@ class Figures:
     errors
         ``{where: times}`` of the snapshot and the exporter together.
     collect_seconds
-        How long the scrape before this one took; None in the first.
+        How long the scrape before this one held the event loop; None in the first.
     build
         What runs here.
     """
@@ -92,6 +122,8 @@ class Family:
         Names of its labels.
     unit
         Base unit, which the name then ends with; empty for plain numbers.
+    grid
+        Which bounds its classic buckets have, if it is a histogram.
     """
 
     name: str
@@ -100,11 +132,22 @@ class Family:
     read: Callable[[Figures], Iterable[Row]] = field(repr=False)
     labels: tuple[str, ...] = ()
     unit: str = ""
+    grid: Grid = "duration"
 
     @property
     def suffix(self) -> str:
-        """What its samples' names have beyond the name of the family."""
+        """What its samples' names have beyond the name of the family; a histogram has several."""
         return _SUFFIX[self.kind]
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Every such ending."""
+        return _SUFFIXES[self.kind]
+
+    @property
+    def of_distributions(self) -> bool:
+        """It is a histogram or the sum of squares of one."""
+        return self.kind == "histogram" or self.name.endswith(SQUARES)
 
     def full_name(self, scope: Scope, namespace: str) -> str:
         """Give the name of the family as OpenMetrics sees it, without `suffix`."""
@@ -157,6 +200,134 @@ def _build(figures: Figures) -> Iterator[Row]:
     build = figures.build
     yield (build.version, build.distributed, str(build.protocol)), 1
 
+
+def _durations(figures: Figures) -> Iterator[Row]:
+    for name, stats in figures.snapshot.prefixes.items():
+        for action, distribution in stats.durations.items():
+            # A known prefix has zeros from the start, so that its first attempt is an increase.
+            if action == COMPUTE:
+                yield (name, action), Observed(distribution, stats.slowest)
+            elif distribution.count:
+                yield (name, action), Observed(distribution)
+
+
+def _waits(figures: Figures) -> Iterator[Row]:
+    for name, stats in figures.snapshot.prefixes.items():
+        for stage, distribution in stats.waits.items():
+            if distribution.count:
+                yield (name, stage), Observed(distribution)
+
+
+def _each_prefix_that_has(
+    value: Callable[[PrefixStats], Distribution],
+) -> Callable[[Figures], Iterator[Row]]:
+    def read(figures: Figures) -> Iterator[Row]:
+        for name, stats in figures.snapshot.prefixes.items():
+            distribution = value(stats)
+            if distribution.count:
+                yield (name,), Observed(distribution)
+
+    return read
+
+
+def _whole(value: Callable[[Snapshot], Distribution]) -> Callable[[Figures], Iterator[Row]]:
+    def read(figures: Figures) -> Iterator[Row]:
+        distribution = value(figures.snapshot)
+        if distribution.count:
+            yield (), Observed(distribution)
+
+    return read
+
+
+def _squares(histogram: Family) -> Family:
+    """Give the counter that stands beside a histogram, for its variance."""
+
+    def read(figures: Figures) -> Iterator[Row]:
+        for labels, observed in histogram.read(figures):
+            if isinstance(observed, Observed):
+                yield labels, observed.distribution.squares
+
+    return Family(
+        name=histogram.name + SQUARES,
+        kind="counter",
+        labels=histogram.labels,
+        read=read,
+        help=(
+            f"Sum of the squares of the values of {histogram.name}, in its unit squared. With "
+            "its sum and count, of which the rates are taken first, the variance is squares / "
+            "count - (sum / count) ^ 2."
+        ),
+    )
+
+
+_HISTOGRAMS: tuple[Family, ...] = (
+    Family(
+        name="duration_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=(PREFIX, "action"),
+        read=_durations,
+        help=(
+            "How long the parts of tasks took {where}, by action. compute is every attempt that "
+            "ended ok, from the start of its code to its end, time after a secede included; "
+            "failed ones are in failed_duration_seconds. The others are what Dask times as part "
+            "of a task, one value an event: transfer, disk-read, disk-write, deserialize, "
+            "thread-cpu and so on."
+        ),
+    ),
+    Family(
+        name="failed_duration_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=(PREFIX,),
+        read=_each_prefix_that_has(lambda stats: stats.failed_durations),
+        help="How long attempts {where} took that raised an exception.",
+    ),
+    Family(
+        name="wait_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=(PREFIX, "stage"),
+        read=_waits,
+        help=(
+            "How long tasks waited {where} though all they depend on was there, by stage: queued "
+            "and no-worker on the scheduler; worker from a task's arrival at its worker to the "
+            "start of its code, the transfer of its inputs included."
+        ),
+    ),
+    Family(
+        name="output_bytes",
+        kind="histogram",
+        unit="bytes",
+        labels=(PREFIX,),
+        grid="bytes",
+        read=_each_prefix_that_has(lambda stats: stats.output_bytes),
+        help="Sizes of results {where}, as Dask estimates them.",
+    ),
+    Family(
+        name="transfer_bytes",
+        kind="histogram",
+        unit="bytes",
+        grid="bytes",
+        read=_whole(lambda snapshot: snapshot.transfers.bytes),
+        help="Bytes moved by each transfer of results between workers {where}.",
+    ),
+    Family(
+        name="transfer_duration_seconds",
+        kind="histogram",
+        unit="seconds",
+        read=_whole(lambda snapshot: snapshot.transfers.seconds),
+        help="How long each transfer of results between workers {where} took.",
+    ),
+    Family(
+        name="transfer_bandwidth_bytes_per_second",
+        kind="histogram",
+        unit="bytes_per_second",
+        grid="bytes",
+        read=_whole(lambda snapshot: snapshot.transfers.bandwidth),
+        help="The bytes of each transfer of results between workers {where} a second.",
+    ),
+)
 
 #: Every family, in the order of exposition. Errors come last, so that they can tell of the others.
 FAMILIES: tuple[Family, ...] = (
@@ -243,6 +414,7 @@ FAMILIES: tuple[Family, ...] = (
             "utilisation."
         ),
     ),
+    *(family for histogram in _HISTOGRAMS for family in (histogram, _squares(histogram))),
     Family(
         name="invalid_samples",
         kind="counter",
@@ -269,8 +441,9 @@ FAMILIES: tuple[Family, ...] = (
         unit="seconds",
         read=_collect_seconds,
         help=(
-            "How long the scrape before this one blocked the server's event loop; absent in the "
-            "first scrape after the start."
+            "How long the scrape before this one held the server's event loop to take its "
+            "snapshot, or to give the figures to Dask's own page; taskmeter's page is then "
+            "written in a thread. Absent in the first scrape after the start."
         ),
     ),
     Family(

@@ -8,6 +8,8 @@ import json
 import logging
 import math
 import shutil
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ import pytest
 from distributed import Scheduler, Worker
 from distributed.utils import open_port
 from distributed.utils_test import gen_cluster, gen_test, popen
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
@@ -28,8 +32,9 @@ from tornado.web import Application, RequestHandler
 from taskmeter.config import Settings
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import PrefixStats
+from taskmeter.exporters.exposition import PROTOBUF
 from taskmeter.exporters.prometheus import Exporter
-from taskmeter.plugins.http import _Join, mount
+from taskmeter.plugins.http import _Join, as_json, json_pieces, mount
 
 PAGE = "/taskmeter/metrics"
 THREE_WORKERS = [("127.0.0.1", 1)] * 3
@@ -67,7 +72,7 @@ def ours(families: Iterable[Any]) -> Values:
     found: Values = {}
     for family in families:
         for sample in family.samples:
-            if "taskmeter" in sample.name and "outcome" not in sample.labels:
+            if "taskmeter" in sample.name and not {"outcome", "le"} & sample.labels.keys():
                 series = (sample.name, sample.labels.get("task_prefix_name"))
                 assert series not in found, f"{series} twice"
                 found[series] = sample.value
@@ -146,6 +151,125 @@ async def test_a_figure_that_is_no_number_is_null_in_the_snapshot_page(s: Any) -
     response = await fetch(s, "/taskmeter/snapshot.json")
     found = json.loads(response.body, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert found["thread_seconds"] is None
+
+
+any_plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda plain: st.lists(plain, max_size=3) | st.dictionaries(st.text(), plain, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(st.characters(exclude_categories=())), any_plain, max_size=4))
+def test_pieces_of_json_are_the_json_of_the_whole(plain: dict[str, Any]) -> None:
+    found = json.loads(
+        b"".join(json_pieces(plain)), parse_constant=lambda name: pytest.fail(f"{name} in JSON")
+    )
+    assert found == json.loads(as_json(plain))
+
+
+# Off the event loop
+
+
+class Waits:
+    """Like `PrefixStats`, but it cannot be read before a signal."""
+
+    def __init__(self, signal: threading.Event) -> None:
+        self.signal = signal
+        self.stats = PrefixStats(executing=1)
+        #: the thread that read it
+        self.reader: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        self.reader = threading.get_ident()
+        assert self.signal.wait(30), "the event loop was held"
+        return getattr(self.stats, name)
+
+
+class WaitsForJson(Snapshot):
+    """A snapshot that cannot be encoded before a signal."""
+
+    signal = threading.Event()
+
+    def to_dict(self, encode: Any = None) -> dict[str, Any]:  # noqa: ARG002 (as its base has it)
+        assert self.signal.wait(30), "the event loop was held"
+        return {"at": threading.get_ident()}
+
+
+@gen_cluster(nthreads=[])
+async def test_the_event_loop_takes_the_snapshot_and_a_thread_does_the_rest(s: Any) -> None:
+    signal = threading.Event()
+    waits: Any = Waits(signal)
+    takers: list[int] = []
+
+    def take() -> Snapshot:
+        takers.append(threading.get_ident())
+        return Snapshot(at=1.0, start=0.0, prefixes={"a": waits, "b": waits})
+
+    mount(
+        s,
+        # a cap that makes it add them up, too
+        Exporter(take, scope="scheduler", settings=Settings(max_prefixes=1)),
+        snapshot=lambda: WaitsForJson(at=1.0, start=0.0),
+    )
+    loop = threading.get_ident()
+    metrics = asyncio.ensure_future(scrape(s))
+    page = asyncio.ensure_future(fetch(s, "/taskmeter/snapshot.json"))
+    await until(lambda: asyncio.sleep(0, waits.reader is not None))
+    assert (await fetch(s, "/health")).body == b"ok"
+    assert not metrics.done()
+    assert not page.done()
+    signal.set()
+    WaitsForJson.signal.set()
+    assert (await metrics)["dask_taskmeter_executing", "a"] == 1
+    assert takers == [loop]
+    assert waits.reader != loop
+    assert json.loads((await page).body)["at"] != loop
+
+
+@gen_cluster(nthreads=[])
+async def test_many_scrapes_at_once_use_one_thread(s: Any) -> None:
+    working: set[int] = set()
+    together: list[int] = []
+
+    class Counts(PrefixStats):
+        @property
+        def executing(self) -> int:  # type: ignore[override]
+            working.add(threading.get_ident())
+            together.append(len(working))
+            time.sleep(0.005)
+            working.discard(threading.get_ident())
+            return 1
+
+        @executing.setter
+        def executing(self, number: int) -> None:
+            pass
+
+    taken = Snapshot(at=1.0, start=0.0, prefixes={str(n): Counts() for n in range(3)})
+    mount(s, exporter(taken))
+    await asyncio.gather(*[scrape(s) for _ in range(10)])
+    assert set(together) == {1}
+
+
+@gen_cluster(nthreads=[])
+async def test_prometheus_gets_protobuf_where_it_asks_for_it(s: Any) -> None:
+    mount(s, exporter(snapshot(inc=2)))
+    response = await fetch(s, Accept=PROTOBUF.content_type, Accept_Encoding="gzip")
+    assert response.headers["Content-Type"] == PROTOBUF.content_type
+    body = gzip.decompress(response.body)
+    assert b"dask_taskmeter_duration_seconds" in body
+    assert not body.startswith(b"#")
+
+
+@gen_cluster(nthreads=[])
+async def test_distributions_are_on_taskmeters_page_and_not_on_dasks(s: Any) -> None:
+    mount(s, exporter(snapshot(inc=2)))
+    assert b"taskmeter_duration_seconds_bucket" in (await fetch(s)).body
+    dasks = (await fetch(s, "/metrics")).body
+    assert b"taskmeter_executing" in dasks
+    assert b"taskmeter_duration" not in dasks
+    assert b"squares" not in dasks
 
 
 @gen_cluster(nthreads=[])

@@ -5,19 +5,23 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from view_snapshots import snapshot, stats
+from view_snapshots import snapshot, stats, timed
 
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.views.cells import (
     LONGEST_NAME,
+    bandwidth,
     count,
     duration,
+    instant,
     percentage,
     printable,
+    seconds,
     short_name,
     shorten,
+    size,
 )
-from taskmeter.views.columns import COLUMNS, REST, SORTS, columns, rows, summary
+from taskmeter.views.columns import COLUMNS, DETAILED, REST, SORTS, columns, rows, summary
 
 
 def names(found) -> list[str]:
@@ -130,6 +134,81 @@ def test_the_rows_add_up_to_the_snapshot_whatever_the_top(compute, top: int) -> 
     assert math.fsum(r.stats.compute_seconds for r in found) == pytest.approx(now.compute_seconds)
 
 
+# Spreads
+
+
+def cells(row, of) -> dict[str, str]:
+    return {column.title: column.cell(row) for column in columns([row], of)}
+
+
+LONG_AND_SHORT = {
+    "short": timed([0.01] * 99 + [3.0], recent=[0.02], output=[2e6], waits={"worker": [0.5]}),
+    "long": timed([1.0, 2.0]),
+}
+
+
+def test_a_spread_is_that_of_the_durations_of_ok_attempts() -> None:
+    _, short = rows(snapshot(LONG_AND_SHORT), sort="p50", measures=("compute",))
+    found = short.spread("compute")
+    assert (found.count, found.total) == (100, pytest.approx(3.99))
+    assert found.mean == pytest.approx(0.0399)
+    assert found.p50 == pytest.approx(0.01, rel=0.011)
+    assert short.spread("recent").count == 0
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("mean", "long"), ("p50", "long"), ("p95", "long"), ("compute", "short")]
+)
+def test_a_sort_by_length_puts_first_what_takes_long(sort: str, first: str) -> None:
+    now = snapshot({"unknown": stats(1.0), **LONG_AND_SHORT})
+    assert names(rows(now, sort=sort))[0] == first
+    assert names(rows(now, sort=sort))[2] == "unknown"
+
+
+def test_the_columns_show_how_long_one_task_takes() -> None:
+    (row,) = rows(snapshot({"long": timed([1.0, 2.0])}), measures=("compute",))
+    shown = cells(row, COLUMNS)
+    assert shown["mean"] == "1.5 s"
+    assert (shown["p50"], shown["p99"]) == ("1.5 s", "2.0 s")
+
+
+def test_the_detailed_columns_show_waits_sizes_and_what_is_usual_now() -> None:
+    measures = {c.measure for c in DETAILED if c.measure}
+    _, row = rows(snapshot(LONG_AND_SHORT), sort="p50", measures=measures)
+    shown = cells(row, DETAILED)
+    assert shown["std"] == "299 ms"
+    assert shown["p5"] == shown["p75"] == "10.0 ms"
+    assert shown["now"] == "20.0 ms"
+    assert shown["wait p50"] == shown["wait p95"] == "500 ms"
+    assert shown["output"] == "2.0 MB"
+    assert "queued p50" not in shown
+
+
+def test_what_nothing_is_known_of_is_blank_and_never_nan() -> None:
+    measures = {c.measure for c in DETAILED if c.measure}
+    found = rows(snapshot({**LONG_AND_SHORT, "one": timed([1.0]), "": stats(0)}), measures=measures)
+    texts = [c.cell(row) for c in columns(found, DETAILED) for row in found]
+    assert "" in texts
+    assert not any("nan" in text or text == "-" for text in texts)
+
+
+def test_the_rest_has_the_spread_of_all_of_it_together() -> None:
+    now = snapshot({"a": timed([100.0]), "b": timed([1.0]), "c": timed([3.0]), "d": stats(0)})
+    *_, rest = rows(now, top=1, measures=("compute",))
+    assert rest.spread("compute").count == 2
+    assert rest.spread("compute").mean == 2
+
+
+@pytest.mark.parametrize("width", range(20, 300, 20))
+def test_the_detailed_columns_fit_the_width_too(width: int) -> None:
+    measures = {c.measure for c in DETAILED if c.measure}
+    those = rows(snapshot(LONG_AND_SHORT), measures=measures)
+    found = columns(those, DETAILED, width=width)
+    needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
+    assert needed <= max(width, 24 + 2 + 8)
+    assert titles(found) == [c.title for c in DETAILED if c in found]
+
+
 # Summary
 
 
@@ -147,9 +226,9 @@ def test_the_summary_holds_the_cluster_as_a_whole() -> None:
 
 
 def test_columns_about_bad_news_appear_only_when_there_is_some() -> None:
-    calm = columns(rows(snapshot({"a": stats(1, ok=(1, 1.0))})))
+    calm = columns(rows(snapshot({"a": stats(1, ok=(1, 1.0))})), COLUMNS)
     assert titles(calm) == ["task prefix", "compute", "share", "ok"]
-    bad = columns(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})))
+    bad = columns(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})), COLUMNS)
     assert titles(bad) == ["task prefix", "compute", "share", "ok", "lost", "wasted"]
 
 
@@ -172,11 +251,11 @@ def test_columns_fit_the_width_and_keep_their_order(width: int) -> None:
         ),
         snapshot({}, at=1059.0),
     )
-    found = columns(those, width=width)
+    found = columns(those, COLUMNS, width=width)
     order = titles(COLUMNS)
     assert titles(found) == sorted(titles(found), key=order.index)
     needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
-    assert needed <= max(width, 16 + 2 + 8)
+    assert needed <= max(width, 24 + 2 + 8)
     assert titles(found)[0] == "task prefix"
     assert "compute" in titles(found)
 
@@ -252,6 +331,42 @@ def test_a_duration_has_the_unit_that_suits_it(seconds: float | None, text: str)
 @given(st.floats(0, 1e12))
 def test_every_duration_is_short(seconds: float) -> None:
     assert len(duration(seconds)) <= 14
+
+
+def test_a_figure_that_nothing_is_known_of_is_blank() -> None:
+    assert (seconds(math.nan), size(math.nan), bandwidth(math.nan)) == ("", "", "")
+    assert seconds(0.25) == "250 ms"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (999.7, "1.0 kB"),
+        (12_345, "12.3 kB"),
+        (999_499, "999 kB"),
+        (999_949, "1.0 MB"),
+        (2_500_000, "2.5 MB"),
+        (7e9, "7.0 GB"),
+        (1.5e15, "1,500 TB"),
+        (math.inf, "-"),
+    ],
+)
+def test_a_size_has_the_unit_that_suits_it(number: float, text: str) -> None:
+    assert size(number) == text
+
+
+def test_a_bandwidth_is_bytes_a_second() -> None:
+    assert bandwidth(2_500_000.0) == "2.5 MB/s"
+
+
+def test_an_instant_has_its_date_only_if_that_is_not_todays() -> None:
+    noon = 1_700_000_000.0
+    assert len(instant(noon, noon)) == len("12:00:00")
+    assert instant(noon, noon + 3 * 86_400) == (
+        f"{instant(noon, noon + 9 * 86_400)[:10]} {instant(noon, noon)}"
+    )
 
 
 @pytest.mark.parametrize(

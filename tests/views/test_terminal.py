@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 
 import pytest
 from rich.cells import cell_len
@@ -145,7 +146,11 @@ class Terminal:
 
     def written(self) -> str:
         self.stream.flush()
-        return os.read(self.reader, 1 << 20).decode()
+        found = b""
+        # on a busy machine it comes in parts
+        while select.select([self.reader], [], [], 0.05 if found else 10)[0]:
+            found += os.read(self.reader, 1 << 20)
+        return found.decode()
 
 
 @pytest.fixture

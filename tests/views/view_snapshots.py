@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from taskmeter.core.attempts import AttemptTotals, no_attempts
+from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import PrefixStats
+from taskmeter.core.stats import GroupStats, PrefixStats, Transfers, TransferStats
 
 
 def stats(
@@ -16,6 +18,51 @@ def stats(
         attempts[outcome] = AttemptTotals(count=count, seconds=seconds)
     return PrefixStats(
         compute_seconds=compute, executing=executing, oldest_start=oldest, attempts=attempts
+    )
+
+
+def timed(
+    durations: Iterable[float],
+    *,
+    recent: Iterable[float] = (),
+    output: Iterable[float] = (),
+    waits: Mapping[str, Iterable[float]] | None = None,
+) -> PrefixStats:
+    """Stats of a prefix whose ok attempts took so long."""
+    compute = Distribution.of(durations)
+    return replace(
+        stats(compute.sum, ok=(compute.count, compute.sum)),
+        durations={"compute": compute},
+        recent=Distribution.of(recent),
+        output_bytes=Distribution.of(output),
+        waits={stage: Distribution.of(values) for stage, values in (waits or {}).items()},
+    )
+
+
+def group(prefix: str, durations: Iterable[float], *, start: float = 1010.0) -> GroupStats:
+    """Stats of a group that took 20 s by the clock."""
+    return GroupStats(
+        prefix=prefix,
+        first_start=start,
+        last_stop=start + 20.0,
+        durations={"compute": Distribution.of(durations)},
+    )
+
+
+def transfers(pairs: Mapping[tuple[str, str], tuple[float, float]]) -> Transfers:
+    """One transfer of so many bytes in so many seconds between each pair of workers."""
+    return Transfers(
+        bytes=Distribution.of([size for size, _ in pairs.values()]),
+        seconds=Distribution.of([seconds for _, seconds in pairs.values()]),
+        bandwidth=Distribution.of([size / seconds for size, seconds in pairs.values()]),
+        pairs={
+            pair: TransferStats(
+                bytes=Distribution.of([size]),
+                seconds=Distribution.of([seconds]),
+                bandwidth=Distribution.of([size / seconds]),
+            )
+            for pair, (size, seconds) in pairs.items()
+        },
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from taskmeter.core import buckets, encoding, exact
+from taskmeter.core import buckets, encoding, exact, notebook
 from taskmeter.core.box import Box, box
 from taskmeter.core.buckets import DEFAULT_SCHEMA, Floats, Ints
 from taskmeter.core.counts import Run, add, frozen, subtract
@@ -256,6 +256,9 @@ class Distribution:
         """
         if not older.count:
             return replace(self, invalid=self._invalid_since(older)) if older.invalid else self
+        if self == older:
+            # most of a long history stands still, and a live view asks again every second
+            return Distribution(schema=self.schema, invalid=self._invalid_since(older))
         run = subtract(self.run, older.run)
         count = self.count - older.count
         zeros = self.zero_count - older.zero_count
@@ -344,6 +347,9 @@ class Distribution:
     def __reduce__(self) -> tuple[Any, ...]:
         # numpy forgets on the way that an array is read-only, and its pickles are larger
         return Distribution.from_bytes, (self.to_bytes(),)
+
+    def _repr_html_(self) -> str:
+        return notebook.of_distribution(self)
 
     def __repr__(self) -> str:
         if not self.count:

@@ -199,8 +199,7 @@ class Measurements:
         for series, values in parcel.values.items():
             for table, row in self._places(series, here, admit, present):
                 table.extend(row, values)
-        for series, packed in parcel.distributions.items():
-            distribution = Distribution.from_bytes(packed)
+        for series, distribution in parcel.distributions.items():
             for table, row in self._places(series, here, admit, present):
                 table.merge_in(row, distribution)
         for slow in parcel.slowest:
@@ -218,10 +217,9 @@ class Measurements:
                 self._by_pair.discard(key)
 
     def tick(self, now: float) -> None:
-        """Cut the rolling window's next slice, if it is time."""
-        if now - self._history[-1][0] < self.slice:
-            return
-        self._history.append((now, dict(self._compute())))
+        """Move the rolling window on, and cut its next slice if it is time."""
+        if now - self._history[-1][0] >= self.slice:
+            self._history.append((now, dict(self._compute())))
         while len(self._history) > 1 and self._history[1][0] <= now - self.window:
             self._history.popleft()
 

@@ -11,20 +11,20 @@ from taskmeter.core.attempts import OTHER
 #: tells nobody when it makes one.
 STATES: Final = ("waiting", "no-worker", "queued", "processing", "memory", "erred")
 
-#: {state: minus the instants at which tasks came into it plus those at which they left, and how
-#: many more left than came, as one complex number: one addition notes both}
-Row = dict[str, complex]
+#: {state: the instants at which tasks left it, minus those at which tasks came into it}
+Row = dict[str, float]
 
 
 class Occupancy:
     """Integrals over time of the number of tasks in each state, exact to each transition.
 
-    `row` gives what the caller updates at a transition at ``t`` seconds after the beginning, which
-    must cost next to nothing::
+    The time that tasks spent in a state up to an instant ``t`` is the number that are in it, times
+    ``t``, plus the instants at which tasks left, minus those at which they came. So `row` gives
+    what the caller updates at a transition at ``t`` seconds after the beginning, which costs next
+    to nothing, and the numbers of tasks, which Dask keeps itself, are needed only for reading::
 
-        moment = complex(t, 1.0)
-        row[start] += moment
-        row[finish] -= moment
+        row[start] += t
+        row[finish] -= t
 
     Parameters
     ----------
@@ -42,35 +42,50 @@ class Occupancy:
         #: {(prefix, state): the highest value given so far}
         self._marks: dict[tuple[str, str], float] = {}
 
+    def admit(self, prefix: str) -> str:
+        """Give the name that a prefix counts under."""
+        known = prefix in self._rows or len(self._rows) < self.max_prefixes
+        return prefix if known else OTHER
+
     def row(self, prefix: str) -> Row:
         """Give the row of a prefix."""
-        if prefix not in self._rows and len(self._rows) >= self.max_prefixes:
-            prefix = OTHER
-        return self._rows.setdefault(prefix, dict.fromkeys(self._states, 0j))
+        return self._rows.setdefault(self.admit(prefix), dict.fromkeys(self._states, 0.0))
 
     def begin(self, prefix: str, counts: Mapping[str, int], t: float = 0.0) -> None:
         """Note how many tasks of a prefix are in each state at the beginning."""
         row = self.row(prefix)
         for state, count in counts.items():
             if state in row:
-                row[state] -= count * complex(t, 1.0)
+                row[state] -= count * t
 
-    def seconds(self, t: float) -> dict[str, dict[str, float]]:
-        """Give ``{prefix: {state: task seconds}}`` up to `t`; they never fall."""
-        found: dict[str, dict[str, float]] = {}
-        for prefix, row in self._rows.items():
-            found[prefix] = values = {}
-            for state in STATES:
-                moments = row[state]
-                value = moments.real - moments.imag * t
-                # rounding may take back a little of what was given
-                values[state] = mark = max(value, self._marks.get((prefix, state), 0.0))
-                self._marks[prefix, state] = mark
+    def counts(self, tasks: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+        """Give ``{prefix: {state: tasks in it}}`` of `STATES`, by the names they count under."""
+        found = {prefix: dict.fromkeys(STATES, 0) for prefix in self._rows}
+        for prefix, states in tasks.items():
+            row = found.get(self.admit(prefix))
+            if row is not None:
+                for state in STATES:
+                    row[state] += states.get(state, 0)
         return found
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Give ``{prefix: {state: tasks in it now}}``."""
-        return {
-            prefix: {state: round(-row[state].imag) for state in STATES}
-            for prefix, row in self._rows.items()
-        }
+    def seconds(
+        self, t: float, tasks: Mapping[str, Mapping[str, int]]
+    ) -> dict[str, dict[str, float]]:
+        """Give ``{prefix: {state: task seconds}}`` up to `t`; they never fall.
+
+        Parameters
+        ----------
+        t
+            Seconds since the beginning.
+        tasks
+            ``{prefix: {state: tasks in it now}}``
+        """
+        found: dict[str, dict[str, float]] = {}
+        for prefix, states in self.counts(tasks).items():
+            row = self._rows[prefix]
+            found[prefix] = values = {}
+            for state, count in states.items():
+                # rounding may take back a little of what was given
+                mark = max(count * t + row[state], self._marks.get((prefix, state), 0.0))
+                values[state] = self._marks[prefix, state] = mark
+        return found

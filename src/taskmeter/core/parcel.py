@@ -75,7 +75,7 @@ class Parcel:
     values
         ``{series: floats in the machine's form, 8 bytes each}``
     distributions
-        ``{series: Distribution.to_bytes()}``, where that is smaller.
+        ``{series: distribution}``, where there are many values.
     groups
         Those in which attempts ended.
     slowest
@@ -85,7 +85,7 @@ class Parcel:
     meter: str
     number: int
     values: Mapping[Series, bytes]
-    distributions: Mapping[Series, bytes]
+    distributions: Mapping[Series, Distribution]
     groups: tuple[GroupActivity, ...] = ()
     slowest: tuple[Slowest, ...] = ()
 
@@ -97,7 +97,7 @@ def to_plain(parcel: Parcel) -> list[Any]:
         parcel.meter,
         parcel.number,
         [[*series, data] for series, data in parcel.values.items()],
-        [[*series, data] for series, data in parcel.distributions.items()],
+        [[*series, d.to_bytes()] for series, d in parcel.distributions.items()],
         [[g.group, g.prefix, g.span_id, g.start_age, g.stop_age] for g in parcel.groups],
         [[s.prefix, s.key, s.seconds, s.age] for s in parcel.slowest],
     ]
@@ -121,7 +121,9 @@ def from_plain(plain: Any) -> Parcel:
             meter=_text(meter),
             number=_positive(number),
             values={_series(*row[:4]): _floats(row[4]) for row in values},
-            distributions={_series(*row[:4]): _distribution(row[4]) for row in distributions},
+            distributions={
+                _series(*row[:4]): Distribution.from_bytes(row[4]) for row in distributions
+            },
             groups=tuple(
                 GroupActivity(
                     group=_text(group),
@@ -156,11 +158,6 @@ def _floats(data: Any) -> bytes:
     if not isinstance(data, bytes) or len(data) % _FLOAT_BYTES:
         raise ValueError("not floats")
     return data
-
-
-def _distribution(data: Any) -> bytes:
-    Distribution.from_bytes(data)
-    return bytes(data)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from taskmeter.core import plain
+from taskmeter.core import notebook, plain
 from taskmeter.core.attempts import OUTCOMES, InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.quantiles import QUANTILES, quantiles
@@ -170,6 +170,9 @@ class Snapshot:
     def elapsed_seconds(self) -> float:
         """The length of the time that the figures are about."""
         return self.at - self.start
+
+    def _repr_html_(self) -> str:
+        return notebook.of_snapshot(self)
 
     def since(self, older: Snapshot) -> Snapshot:
         """Give what was added between `older` and this snapshot.

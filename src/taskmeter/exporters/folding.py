@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from taskmeter.core.attempts import OTHER, OUTCOMES, AttemptTotals
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.merging import merge_all
 from taskmeter.core.stats import PrefixStats
 
 
@@ -59,6 +62,7 @@ def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
     if len(share) == 1:
         return share[0]
     starts = [stats.oldest_start for stats in share if stats.oldest_start is not None]
+    slow = [stats.slowest for stats in share if stats.slowest is not None]
     return PrefixStats(
         compute_seconds=math.fsum(stats.compute_seconds for stats in share),
         seceded_seconds=math.fsum(stats.seceded_seconds for stats in share),
@@ -71,4 +75,19 @@ def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
             for outcome in OUTCOMES
         },
         oldest_start=min(starts, default=None),
+        durations=_merged(stats.durations for stats in share),
+        failed_durations=merge_all(stats.failed_durations for stats in share),
+        waits=_merged(stats.waits for stats in share),
+        output_bytes=merge_all(stats.output_bytes for stats in share),
+        recent=merge_all(stats.recent for stats in share),
+        slowest=max(slow, key=attrgetter("seconds"), default=None),
     )
+
+
+def _merged(shares: Iterable[Mapping[str, Distribution]]) -> dict[str, Distribution]:
+    #: {action or stage: its distributions}
+    found: dict[str, list[Distribution]] = {}
+    for share in shares:
+        for what, distribution in share.items():
+            found.setdefault(what, []).append(distribution)
+    return {what: merge_all(distributions) for what, distributions in found.items()}

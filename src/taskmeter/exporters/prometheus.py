@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
+from threading import Lock
 from time import perf_counter
+from typing import TypeVar
 
 from prometheus_client.core import Metric
 
-from taskmeter.catalogue import FAMILIES, Build, Family, Figures, Row, Scope
+from taskmeter.catalogue import FAMILIES, Build, Family, Figures, Scope
 from taskmeter.config import Settings
 from taskmeter.core.report import PROTOCOL
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.exporters.exposition import Reading, accepts_gzip, compress, negotiate
+from taskmeter.exporters.exposition import accepts_gzip, compress, negotiate
 from taskmeter.exporters.folding import fold, printable
+from taskmeter.exporters.readings import Reading, added, read
+from taskmeter.exporters.written import Written
 from taskmeter.version import __version__
 
-logger = logging.getLogger("taskmeter")
+_Written = TypeVar("_Written")
 
-#: Is told the name of a family that could not be read, and why.
-Report = Callable[[str, Exception], None]
+logger = logging.getLogger("taskmeter")
 
 
 def this_build() -> Build:
@@ -34,62 +37,33 @@ def this_build() -> Build:
     return Build(version=__version__, distributed=distributed, protocol=PROTOCOL)
 
 
-def read(
-    figures: Figures, *, scope: Scope, namespace: str, names: Collection[str], report: Report
-) -> Iterator[Reading]:
-    """Give the readings of all families, one by one.
-
-    A family that raises costs that family this once and is one more error in `figures`, which the
-    family of errors, the last one, already shows.
-
-    Parameters
-    ----------
-    figures
-        What there is to read.
-    scope, namespace
-        What the names are made of.
-    names
-        Only families with one of these names, or with such samples; all of them if empty.
-    report
-        Is told of each family that raised.
-    """
-    for family in FAMILIES:
-        name = family.full_name(scope, namespace)
-        if names and name not in names and name + family.suffix not in names:
-            continue
-        try:
-            rows = tuple(family.read(figures))
-            _check(family, rows)
-        except Exception as error:  # noqa: BLE001 (one family must not cost the others)
-            where = f"metric {family.name}"
-            report(where, error)
-            figures = replace(figures, errors=_added(figures.errors, {where: 1}))
-            continue
-        yield Reading(family=family, name=name, help=family.help_in(scope), rows=rows)
-
-
-def _check(family: Family, rows: Iterable[Row]) -> None:
-    """Refuse what would make the whole exposition unreadable."""
-    for values, number in rows:
-        if family.kind == "counter" and not 0 <= number < math.inf:
-            raise ValueError(f"A counter cannot be {number!r} ({values!r}).")
-
-
-def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {where: one.get(where, 0) + other.get(where, 0) for where in {**one, **other}}
-
-
 def as_metric(reading: Reading) -> Metric:
-    """Give a reading as prometheus_client's collectors give it."""
+    """Give a reading of a family that is no histogram as prometheus_client's collectors do."""
     family = reading.family
     metric = Metric(reading.name, reading.help, family.kind, family.unit)
-    for values, number in reading.rows:
+    for values, number in reading.numbers:
         metric.add_sample(
             reading.name + family.suffix,
             dict(zip(family.labels, values, strict=True)),
             float(number),
         )
     return metric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What one scrape shows.
+
+    Parameters
+    ----------
+    snapshot
+        The figures.
+    collect_seconds
+        How long the scrape before this one held the event loop; None in the first.
+    """
+
+    snapshot: Snapshot
+    collect_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +96,7 @@ class Exporter:
     build
         The versions to show; by default those installed here.
     clock
-        Measures how long a scrape takes.
+        Measures how long a scrape holds the event loop.
     """
 
     def __init__(
@@ -141,38 +115,62 @@ class Exporter:
         #: {where: times} something went wrong and was contained
         self.errors: dict[str, int] = {}
         self._clock = clock
+        self._counting = Lock()
+        #: {media type: histograms as they were written last}
+        self._written: dict[str, Written] = {}
         self._collect_seconds: float | None = None
 
     def render(
         self, accept: str = "", accept_encoding: str = "", names: Collection[str] = ()
     ) -> Rendered:
-        """Give the answer to one scrape.
+        """Give the answer to one scrape, all at once: `begin`, then `show`."""
+        return self.show(self.begin(), accept, accept_encoding, names)
+
+    def begin(self) -> Taken:
+        """Take the snapshot of one scrape, on the server's event loop.
+
+        Raises
+        ------
+        Exception
+            If there is no snapshot to be had.
+        """
+        began = self._clock()
+        taken = Taken(snapshot=self.take(), collect_seconds=self._collect_seconds)
+        self._collect_seconds = self._clock() - began
+        return taken
+
+    def show(
+        self,
+        taken: Taken,
+        accept: str = "",
+        accept_encoding: str = "",
+        names: Collection[str] = (),
+    ) -> Rendered:
+        """Write it down, in any thread; what takes long is done in short pieces.
+
+        A family that cannot be read only lacks.
 
         Parameters
         ----------
+        taken
+            What `begin` gave.
         accept, accept_encoding
             The scraper's headers; empty if it sent none.
         names
             Only these families or samples; all of them if empty.
-
-        Raises
-        ------
-        Exception
-            If there is no snapshot to be had. A family that cannot be read only lacks.
         """
-        began = self._clock()
         chosen = negotiate(accept)
-        body = chosen.encode(self._read(names))
+        encoder = chosen.encoder(self._written.setdefault(chosen.media_type, Written()))
+        pieces = chain(self._read(taken, encoder.write, names), [encoder.end()])
         # Caches must not hand one scraper's format to another.
         headers = {"Content-Type": chosen.content_type, "Vary": "Accept, Accept-Encoding"}
         if accepts_gzip(accept_encoding):
-            body = compress(body)
             headers["Content-Encoding"] = "gzip"
-        self._collect_seconds = self._clock() - began
-        return Rendered(body=body, headers=headers)
+            return Rendered(body=compress(pieces), headers=headers)
+        return Rendered(body=b"".join(pieces), headers=headers)
 
     def collect(self) -> list[Metric]:
-        """Give the families as prometheus_client's collectors do.
+        """Give the families as prometheus_client's collectors do, but for the distributions.
 
         Raises
         ------
@@ -180,33 +178,44 @@ class Exporter:
             If there is no snapshot to be had. A family that cannot be read only lacks.
         """
         began = self._clock()
-        metrics = [as_metric(reading) for reading in self._read(())]
+        families = [family for family in FAMILIES if not family.of_distributions]
+        taken = Taken(snapshot=self.take(), collect_seconds=self._collect_seconds)
+        metrics = list(self._read(taken, lambda reading: [as_metric(reading)], (), families))
         self._collect_seconds = self._clock() - began
         return metrics
 
     def count(self, where: str, error: Exception) -> None:
         """Count an error that was contained, and log the first of its kind."""
-        self.errors[where] = self.errors.get(where, 0) + 1
-        if self.errors[where] == 1:
+        with self._counting:
+            self.errors[where] = times = self.errors.get(where, 0) + 1
+        if times == 1:
             logger.warning(
                 "taskmeter: error in %s; it is counted, and Dask goes on", where, exc_info=error
             )
 
-    def _read(self, names: Collection[str]) -> Iterator[Reading]:
-        snapshot = self.take()
+    def _read(
+        self,
+        taken: Taken,
+        write: Callable[[Reading], Iterable[_Written]],
+        names: Collection[str],
+        families: Iterable[Family] = FAMILIES,
+    ) -> Iterator[_Written]:
+        snapshot = taken.snapshot
         prefixes, folded = fold(snapshot.prefixes, self.settings.max_prefixes)
         errors = {printable(where): times for where, times in snapshot.errors.items()}
         figures = Figures(
             snapshot=replace(snapshot, prefixes=prefixes),
             folded=folded,
-            errors=_added(errors, self.errors),
-            collect_seconds=self._collect_seconds,
+            errors=added(errors, self.errors),
+            collect_seconds=taken.collect_seconds,
             build=self.build,
         )
         return read(
             figures,
+            write,
             scope=self.scope,
-            namespace=self.settings.namespace,
+            settings=self.settings,
             names=names,
+            families=families,
             report=self.count,
         )

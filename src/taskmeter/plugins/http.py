@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -39,15 +40,19 @@ class _Page(web.RequestHandler):
         self,
         exporter: Exporter,
         page: str,
-        answer: Callable[[HTTPServerRequest], Rendered],
+        answer: Callable[[HTTPServerRequest], Awaitable[Rendered]],
+        turn: asyncio.Lock,
     ) -> None:
         self.exporter = exporter
         self.page = page
         self.answer = answer
+        self.turn = turn
 
-    def get(self) -> None:
+    async def get(self) -> None:
         try:
-            page = self.answer(self.request)
+            # One at a time: every thread that computes makes the event loop wait for its turn.
+            async with self.turn:
+                page = await self.answer(self.request)
         except Exception as error:  # noqa: BLE001 (a page must not hurt the server)
             self.exporter.count(f"page {self.page}", error)
             page = _apology(error)
@@ -70,22 +75,54 @@ def _apology(error: Exception) -> Rendered:
     return Rendered(body=sentence.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
-def _metrics(exporter: Exporter, request: HTTPServerRequest) -> Rendered:
+async def _metrics(exporter: Exporter, request: HTTPServerRequest) -> Rendered:
     names = request.query_arguments.get("name[]", ())
-    return exporter.render(
-        accept=request.headers.get("Accept", ""),
-        accept_encoding=request.headers.get("Accept-Encoding", ""),
-        names=frozenset(name.decode("utf-8", "replace") for name in names),
+    return await _in_thread(
+        exporter.show,
+        exporter.begin(),
+        request.headers.get("Accept", ""),
+        request.headers.get("Accept-Encoding", ""),
+        frozenset(name.decode("utf-8", "replace") for name in names),
     )
 
 
-def _snapshot(take: Callable[[], Snapshot], request: HTTPServerRequest) -> Rendered:
-    body = as_json(take().to_dict()).encode("ascii")
+async def _snapshot(take: Callable[[], Snapshot], request: HTTPServerRequest) -> Rendered:
+    packed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
+    return await _in_thread(_as_page, take(), packed)
+
+
+def _as_page(snapshot: Snapshot, packed: bool) -> Rendered:  # noqa: FBT001 (a thread's argument)
+    pieces = json_pieces(snapshot.to_dict())
     headers = {"Content-Type": "application/json", "Vary": "Accept-Encoding"}
-    if accepts_gzip(request.headers.get("Accept-Encoding", "")):
-        body = compress(body)
+    if packed:
         headers["Content-Encoding"] = "gzip"
-    return Rendered(body=body, headers=headers)
+        return Rendered(body=compress(pieces), headers=headers)
+    return Rendered(body=b"".join(pieces), headers=headers)
+
+
+async def _in_thread(function: Callable[..., Rendered], *args: Any) -> Rendered:
+    return await asyncio.get_running_loop().run_in_executor(None, partial(function, *args))
+
+
+def json_pieces(plain: Mapping[str, Any]) -> Iterator[bytes]:
+    """Give a JSON object in pieces: an entry of a list or dict in it each.
+
+    The encoder of the standard library lets no other thread run before it is done, and the whole
+    of a snapshot takes it long.
+    """
+    mark = "{"
+    for key, value in plain.items():
+        yield f"{mark}{as_json(key)}: ".encode("ascii")
+        mark = ", "
+        if isinstance(value, dict) and value:
+            yield from json_pieces(value)
+        elif isinstance(value, (list, tuple)) and value:
+            for number, item in enumerate(value):
+                yield f"{', ' if number else '['}{as_json(item)}".encode("ascii")
+            yield b"]"
+        else:
+            yield as_json(value).encode("ascii")
+    yield b"}" if plain else b"{}"
 
 
 def as_json(plain: Any) -> str:
@@ -118,7 +155,12 @@ class _Pages(web.Application):
                 (
                     f"{prefix}taskmeter/{page}",
                     _Page,
-                    {"exporter": exporter, "page": page, "answer": answer},
+                    {
+                        "exporter": exporter,
+                        "page": page,
+                        "answer": answer,
+                        "turn": asyncio.Lock(),
+                    },
                 )
                 for page, answer in answers.items()
             ]
@@ -132,6 +174,10 @@ class _Join:
 
     That registry is the whole process's, so it can only tell the truth about a process with one
     server. Which servers there are changes; it is looked up at every scrape.
+
+    Histograms and sums of squares are left out: Dask writes this page on the event loop with
+    prometheus_client's encoder, which for 200 prefixes with six distributions each took 0.7 s
+    instead of 0.06 s (two busy cores).
     """
 
     # The registry lives as long as the process. It must not keep a closed server alive.

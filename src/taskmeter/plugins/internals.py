@@ -171,27 +171,10 @@ def state_counts(prefix: Any) -> Mapping[str, int]:
     return dict(prefix.states)
 
 
-def is_wanted(task: Any) -> bool:
-    """Tell whether a client or another task still waits for a task's result."""
-    return bool(task.who_wants or task.waiters)
-
-
-def worker_states(scheduler: Any) -> dict[str, float]:
-    """Give ``{state: workers}`` (``idle``, ``saturated``, ``WorkerState.status``)."""
-    workers = scheduler.workers.values()
-    paused = retiring = 0
-    if len(scheduler.running) != len(scheduler.workers):
-        paused = sum(ws.status.name == "paused" for ws in workers)
-        retiring = sum(ws.status.name == "closing_gracefully" for ws in workers)
-    idle, saturated = len(scheduler.idle), len(scheduler.saturated)
-    rest = len(scheduler.running) - idle - saturated
-    return {
-        "idle": idle,
-        "partially_saturated": max(0, rest),
-        "saturated": saturated,
-        "paused": paused,
-        "retiring": retiring,
-    }
+def workers_that_start_nothing(scheduler: Any) -> tuple[int, int]:
+    """Give how many workers are paused, and how many are retiring (``WorkerState.status``)."""
+    names = [ws.status.name for ws in scheduler.workers.values()]
+    return names.count("paused"), names.count("closing_gracefully")
 
 
 def span_name(scheduler: Any, span_id: str) -> tuple[str, ...]:

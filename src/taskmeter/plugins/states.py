@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from taskmeter.core.attempts import Key
-from taskmeter.core.integral import Integral
 from taskmeter.core.occupancy import Occupancy, Row
 from taskmeter.plugins import internals
 
@@ -18,36 +17,35 @@ class TaskStates:
     ----------
     scheduler
         Whose tasks; those that are there already are counted from now on.
-    at
-        The beginning, on the monotonic clock.
     max_prefixes
         As in `Occupancy`.
     """
 
-    def __init__(self, scheduler: Any, at: float, *, max_prefixes: int) -> None:
-        self._tasks = scheduler.tasks
+    def __init__(self, scheduler: Any, *, max_prefixes: int) -> None:
+        self._scheduler = scheduler
         self._occupancy = Occupancy(internals.task_states(), max_prefixes=max_prefixes)
-        #: the beginning; instants are counted from here
-        self.at = at
         #: {Dask's prefix: its row}
         self.rows: dict[Any, Row] = {}
         for prefix in scheduler.task_prefixes.values():
             self._occupancy.begin(prefix.name, internals.state_counts(prefix))
             self.rows[prefix] = self._occupancy.row(prefix.name)
 
-    def add(self, key: Key) -> Row:
-        """Make the row for a task of a prefix that is new."""
-        prefix = self._tasks[key].prefix
+    def add(self, prefix: Any) -> Row:
+        """Make the row of a prefix that is new."""
         row = self.rows[prefix] = self._occupancy.row(prefix.name)
         return row
 
-    def seconds(self, now: float) -> dict[str, dict[str, float]]:
-        """Give ``{prefix: {state: task seconds}}``."""
-        return self._occupancy.seconds(now - self.at)
+    def seconds(self, t: float) -> dict[str, dict[str, float]]:
+        """Give ``{prefix: {state: task seconds}}`` up to `t` seconds after the beginning."""
+        return self._occupancy.seconds(t, self._tasks())
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Give ``{prefix: {state: tasks}}`` now."""
-        return self._occupancy.counts()
+        return self._occupancy.counts(self._tasks())
+
+    def _tasks(self) -> dict[str, Mapping[str, int]]:
+        prefixes = self._scheduler.task_prefixes
+        return {name: internals.state_counts(prefix) for name, prefix in prefixes.items()}
 
 
 class WorkerStates:
@@ -66,22 +64,51 @@ class WorkerStates:
 
     def __init__(self, scheduler: Any, at: float) -> None:
         self._scheduler = scheduler
-        #: how many there were at the last look
+        self._at = at
+        #: how many there are, as of the last look
         self.idle = self.saturated = 0
-        self._integral = Integral(at, internals.worker_states(scheduler))
+        self._running = self._paused = self._retiring = 0
+        #: worker seconds
+        self._idle_seconds = self._saturated_seconds = self._running_seconds = 0.0
+        self._paused_seconds = self._retiring_seconds = 0.0
+        self.look(at)
 
     def look(self, now: float) -> None:
-        """Note how many there are in each state."""
-        self.idle, self.saturated = len(self._scheduler.idle), len(self._scheduler.saturated)
-        self._integral.change(internals.worker_states(self._scheduler), now)
+        """Note how many there are in each state: often, so it is quick."""
+        passed = now - self._at
+        self._at = now
+        self._idle_seconds += passed * self.idle
+        self._saturated_seconds += passed * self.saturated
+        self._running_seconds += passed * self._running
+        scheduler = self._scheduler
+        self.idle, self.saturated = len(scheduler.idle), len(scheduler.saturated)
+        self._running = len(scheduler.running)
+        if self._paused or self._retiring or self._running != len(scheduler.workers):
+            self._paused_seconds += passed * self._paused
+            self._retiring_seconds += passed * self._retiring
+            self._paused, self._retiring = internals.workers_that_start_nothing(scheduler)
 
     def seconds(self, now: float) -> dict[str, float]:
         """Give ``{state: worker seconds}``."""
-        return self._integral.totals(now)
+        self.look(now)
+        rest = self._running_seconds - self._idle_seconds - self._saturated_seconds
+        return {
+            "idle": self._idle_seconds,
+            "partially_saturated": max(0.0, rest),
+            "saturated": self._saturated_seconds,
+            "paused": self._paused_seconds,
+            "retiring": self._retiring_seconds,
+        }
 
-    def counts(self) -> Mapping[str, int]:
-        """Give ``{state: workers}`` now."""
-        return {state: round(level) for state, level in self._integral.levels.items()}
+    def counts(self) -> dict[str, int]:
+        """Give ``{state: workers}`` as of the last look."""
+        return {
+            "idle": self.idle,
+            "partially_saturated": max(0, self._running - self.idle - self.saturated),
+            "saturated": self.saturated,
+            "paused": self._paused,
+            "retiring": self._retiring,
+        }
 
 
 class LostResults:
@@ -95,11 +122,6 @@ class LostResults:
         self.keys: set[Key] = set()
         #: {prefix: compute seconds}
         self.seconds: dict[str, float] = {}
-
-    def released(self, task: Any) -> None:
-        """Note that a result went out of memory."""
-        if internals.is_wanted(task):
-            self.keys.add(task.key)
 
     def finished(self, task: Any, seconds: float | None) -> None:
         """Note that a task's result is there, perhaps again."""

@@ -1,80 +1,47 @@
-"""Names, durations and numbers as short texts that fit the cell of a table."""
+"""Names, durations, sizes, numbers and instants as short texts that fit the cell of a table."""
 
 from __future__ import annotations
 
-import math
+import time
 
-#: A prefix is user input and may be of any length.
-LONGEST_NAME = 40
+from taskmeter.core.wording import (
+    LONGEST_NAME,
+    bandwidth,
+    count,
+    duration,
+    percentage,
+    printable,
+    seconds,
+    short_name,
+    shorten,
+    size,
+)
 
-#: What stands for a part that was left out; ASCII, because not every terminal shows more.
-_GAP = "..."
+__all__ = [
+    "LONGEST_NAME",
+    "bandwidth",
+    "count",
+    "duration",
+    "instant",
+    "percentage",
+    "printable",
+    "seconds",
+    "short_name",
+    "shorten",
+    "size",
+]
 
 
-def printable(name: str) -> str:
-    """Give a text in which nothing can disturb a terminal.
+def instant(at: float, now: float) -> str:
+    """Give a Unix time as this machine's local time, with its date if that is not today's.
 
-    Control characters, lone surrogates, and characters that change the direction or the place of
-    what follows are shown as their Python escapes.
+    Parameters
+    ----------
+    at
+        The instant.
+    now
+        Decides what today is.
     """
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
-    )
-
-
-def short_name(name: str) -> str:
-    """Give a prefix's name in printable form, with the middle left out if it is too long."""
-    if not name:
-        return "''"
-    if len(name) > 2 * LONGEST_NAME:
-        # An escape is longer than its character, and a name may have 10,000 of them.
-        name = name[:LONGEST_NAME] + name[-LONGEST_NAME:]
-    return shorten(printable(name), LONGEST_NAME)
-
-
-def shorten(text: str, longest: int) -> str:
-    """Give a text of at most `longest` characters: its beginning and its end."""
-    if len(text) <= longest:
-        return text
-    tail = max(0, longest - len(_GAP)) // 3
-    head = max(0, longest - len(_GAP)) - tail
-    return (text[:head] + _GAP + text[len(text) - tail :])[:longest]
-
-
-def duration(seconds: float | None) -> str:
-    """Give a number of seconds with about three digits and the unit that suits it; '' for None."""
-    if seconds is None:
-        return ""
-    if not math.isfinite(seconds):
-        return "-"
-    if seconds == 0:
-        return "0 s"
-    for limit, unit, size in (
-        (0.000_9995, "us", 1e-6),
-        (0.9995, "ms", 1e-3),
-        (119.95, "s", 1.0),
-        (7197.0, "min", 60.0),
-        (172_620.0, "h", 3600.0),
-    ):
-        if seconds < limit:
-            return f"{_digits(seconds / size)} {unit}"
-    return f"{_digits(seconds / 86_400)} d"
-
-
-def _digits(number: float) -> str:
-    if number >= 99.95:
-        return f"{number:,.0f}"
-    return f"{number:.1f}" if number else "0"
-
-
-def percentage(part: float) -> str:
-    """Give a part of one as a percentage; '-' for nan."""
-    if not math.isfinite(part):
-        return "-"
-    percent = part * 100
-    return f"{percent:.1f} %" if 0 < percent < 9.95 else f"{percent:.0f} %"
-
-
-def count(number: int) -> str:
-    """Give a number with commas; '' for none."""
-    return f"{number:,}" if number else ""
+    local = time.localtime(at)
+    today = local[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", local)

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from taskmeter.core.attempts import OUTCOMES
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.merging import merge_all
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats
-from taskmeter.views.cells import count, duration, percentage, short_name
+from taskmeter.core.stats import COMPUTE, PrefixStats
+from taskmeter.views.cells import count, duration, percentage, seconds, short_name, size
+from taskmeter.views.spread import Spread, spreads
+
+R = TypeVar("R")
 
 #: What the row of all prefixes beyond the top is called.
 REST = "(the rest)"
 
+#: Where tasks wait, as `PrefixStats.waits` has it, and what the tables call it.
+STAGES: Mapping[str, str] = {"queued": "queued", "no-worker": "no worker", "worker": "wait"}
+
 _NOTHING = PrefixStats()
+_EMPTY = Distribution()
+_UNKNOWN = Spread()
+
+
+def _wait(stage: str) -> Callable[[PrefixStats], Distribution]:
+    return lambda stats: stats.waits.get(stage, _EMPTY)
+
+
+#: ``{measure: gives its distribution}``: what the columns of distributions are about.
+MEASURES: Mapping[str, Callable[[PrefixStats], Distribution]] = {
+    "compute": lambda stats: stats.durations.get(COMPUTE, _EMPTY),
+    "recent": lambda stats: stats.recent,
+    "output": lambda stats: stats.output_bytes,
+    **{stage: _wait(stage) for stage in STAGES},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +57,8 @@ class Row:
         Its part of the thread seconds; nan where there were none.
     oldest_seconds
         Age of its oldest attempt in flight; None when there is none.
+    spreads
+        ``{measure: Spread}`` of those of `MEASURES` that were asked for.
     """
 
     prefix: str
@@ -40,10 +66,15 @@ class Row:
     rate: float = math.nan
     share: float = math.nan
     oldest_seconds: float | None = None
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+
+    def spread(self, measure: str) -> Spread:
+        """Give the spread of a measure; one of nothing if it was not asked for."""
+        return self.spreads.get(measure, _UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Generic[R]):
     """One column: its title, and what it shows of a row.
 
     Parameters
@@ -59,17 +90,23 @@ class Column:
     alarm
         What it shows is bad news.
     least
-        Characters to which it may be cut where space is short; None if it must stand whole.
+        Characters to which it is cut before columns of higher rank go; None if it stands whole.
+    text
+        It holds words, which begin at its left edge; numbers end at its right edge.
+    measure
+        The one of `MEASURES` that it needs; empty for none.
     """
 
     title: str
-    cell: Callable[[Row], str]
+    cell: Callable[[R], str]
     rank: int
-    shown: Callable[[Row], bool] | None = None
+    shown: Callable[[R], bool] | None = None
     alarm: bool = False
     least: int | None = None
+    text: bool = False
+    measure: str = ""
 
-    def width(self, those: Sequence[Row]) -> int:
+    def width(self, those: Sequence[R]) -> int:
         """Give the characters it needs to show some rows whole."""
         return max([len(self.title), *(len(self.cell(row)) for row in those)])
 
@@ -115,6 +152,7 @@ def rows(
     *,
     top: int | None = None,
     sort: str = "compute",
+    measures: Collection[str] = (),
 ) -> tuple[Row, ...]:
     """Give a row for each prefix, those that matter most first.
 
@@ -128,26 +166,28 @@ def rows(
         Rows to give; one more, called `REST`, holds the sum of the others.
     sort
         One of `SORTS`.
+    measures
+        Those of `MEASURES` of which the rows need the spread.
     """
-    window = _window(snapshot, earlier)
-    found = [_row(name, stats, snapshot, window) for name, stats in snapshot.prefixes.items()]
+    rates = _rates(snapshot, earlier)
+    found = [_row(name, stats, snapshot, rates) for name, stats in snapshot.prefixes.items()]
+    if sort in _SPREAD_SORTS:
+        found = _measured(found, ("compute",))
     found.sort(key=SORTS[sort])
-    if top is None or len(found) <= top:
-        return tuple(found)
-    return (*found[:top], _together(found[top:]))
+    if top is not None and len(found) > top:
+        found = [*found[:top], _together(found[top:], measures)]
+    return tuple(_measured(found, measures))
 
 
 def summary(snapshot: Snapshot, earlier: Snapshot | None = None) -> Summary:
     """Give the figures of the whole cluster."""
-    window = _window(snapshot, earlier)
+    rates = _rates(snapshot, earlier)
     return Summary(
         workers=len(snapshot.workers),
         unmetered_workers=sum(not w.metered for w in snapshot.workers),
         nthreads=snapshot.nthreads,
         executing=snapshot.executing,
-        busy_threads=(
-            math.nan if window is None else window.compute_seconds / window.elapsed_seconds
-        ),
+        busy_threads=math.nan if rates is None else math.fsum(rates.values()),
         elapsed_seconds=snapshot.elapsed_seconds,
         compute_seconds=snapshot.compute_seconds,
         thread_seconds=snapshot.thread_seconds,
@@ -156,23 +196,31 @@ def summary(snapshot: Snapshot, earlier: Snapshot | None = None) -> Summary:
     )
 
 
-def _window(snapshot: Snapshot, earlier: Snapshot | None) -> Snapshot | None:
-    if earlier is None or earlier.at >= snapshot.at:
+def _rates(snapshot: Snapshot, earlier: Snapshot | None) -> dict[str, float] | None:
+    """Give ``{prefix: threads kept busy since the earlier snapshot}``; None without one.
+
+    `Snapshot.since` would subtract every distribution too, for nobody, every time a view refreshes.
+    """
+    if earlier is None or earlier.at >= snapshot.at or not snapshot.elapsed_seconds:
         return None
-    window = snapshot.since(earlier)
-    return window if window.elapsed_seconds > 0 else None
+    # taskmeter was installed anew in between: all there is came since
+    anew = earlier.at <= snapshot.start
+    before: Mapping[str, PrefixStats] = {} if anew else earlier.prefixes
+    elapsed = snapshot.at - (snapshot.start if anew else earlier.at)
+    return {
+        name: max(0.0, stats.compute_seconds - before.get(name, _NOTHING).compute_seconds) / elapsed
+        for name, stats in snapshot.prefixes.items()
+    }
 
 
-def _row(name: str, stats: PrefixStats, snapshot: Snapshot, window: Snapshot | None) -> Row:
+def _row(
+    name: str, stats: PrefixStats, snapshot: Snapshot, rates: Mapping[str, float] | None
+) -> Row:
     capacity = snapshot.thread_seconds
-    rate = math.nan
-    if window is not None:
-        added = window.prefixes.get(name, _NOTHING).compute_seconds
-        rate = added / window.elapsed_seconds
     return Row(
         prefix=name,
         stats=stats,
-        rate=rate,
+        rate=math.nan if rates is None else rates[name],
         share=stats.compute_seconds / capacity if capacity else math.nan,
         oldest_seconds=(
             None if stats.oldest_start is None else max(0.0, snapshot.at - stats.oldest_start)
@@ -180,12 +228,21 @@ def _row(name: str, stats: PrefixStats, snapshot: Snapshot, window: Snapshot | N
     )
 
 
-def _together(those: Sequence[Row]) -> Row:
+def _measured(those: Sequence[Row], measures: Collection[str]) -> list[Row]:
+    """Give rows that know their spreads, all of them computed at once."""
+    if not measures:
+        return list(those)
+    found = iter(spreads([MEASURES[m](row.stats) for row in those for m in measures]))
+    return [replace(row, spreads={m: next(found) for m in measures}) for row in those]
+
+
+def _together(those: Sequence[Row], measures: Collection[str]) -> Row:
     starts = [r.stats.oldest_start for r in those if r.stats.oldest_start is not None]
     ages = [r.oldest_seconds for r in those if r.oldest_seconds is not None]
     attempts = dict(_NOTHING.attempts)
     for row in those:
         attempts = {o: attempts[o] + row.stats.attempts[o] for o in OUTCOMES}
+    merged = {m: merge_all(MEASURES[m](r.stats) for r in those) for m in measures}
     return Row(
         prefix=REST,
         stats=PrefixStats(
@@ -194,6 +251,10 @@ def _together(those: Sequence[Row]) -> Row:
             executing=sum(r.stats.executing for r in those),
             attempts=attempts,
             oldest_start=min(starts, default=None),
+            durations={COMPUTE: merged.get("compute", _EMPTY)},
+            waits={stage: merged[stage] for stage in STAGES if stage in merged},
+            output_bytes=merged.get("output", _EMPTY),
+            recent=merged.get("recent", _EMPTY),
         ),
         rate=math.fsum(r.rate for r in those),
         share=math.fsum(r.share for r in those),
@@ -205,12 +266,29 @@ def _by_rate(row: Row) -> tuple[float, float, str]:
     return (0.0 if math.isnan(row.rate) else -row.rate, -row.stats.compute_seconds, row.prefix)
 
 
+def _by_spread(read: Callable[[Spread], float]) -> Callable[[Row], tuple[float, float, str]]:
+    def key(row: Row) -> tuple[float, float, str]:
+        figure = read(row.spread("compute"))
+        # a prefix of which nothing is known comes last, even after one of no length
+        return (1.0 if math.isnan(figure) else -figure, -row.stats.compute_seconds, row.prefix)
+
+    return key
+
+
+_SPREAD_SORTS: dict[str, Callable[[Row], tuple[float, float, str]]] = {
+    "mean": _by_spread(lambda spread: spread.mean),
+    "p50": _by_spread(lambda spread: spread.p50),
+    "p95": _by_spread(lambda spread: spread.p95),
+    "p99": _by_spread(lambda spread: spread.p99),
+}
+
 #: ``{name: sort key}``. The name decides between equals, so that rows keep their place.
 SORTS: dict[str, Callable[[Row], tuple[float, float, str]]] = {
     "compute": lambda r: (-r.stats.compute_seconds, -r.stats.ended, r.prefix),
     "rate": _by_rate,
     "running": lambda r: (-r.stats.executing, -r.stats.compute_seconds, r.prefix),
     "wasted": lambda r: (-r.stats.wasted_seconds, -r.stats.compute_seconds, r.prefix),
+    **_SPREAD_SORTS,
     "name": lambda r: (0.0, 0.0, r.prefix),
 }
 
@@ -218,7 +296,7 @@ SORTS: dict[str, Callable[[Row], tuple[float, float, str]]] = {
 # Columns
 
 
-def _ended(outcome: str, title: str, rank: int) -> Column:
+def _ended(outcome: str, title: str, rank: int) -> Column[Row]:
     return Column(
         title=title,
         cell=lambda r: count(r.stats.attempts[outcome].count),
@@ -228,9 +306,36 @@ def _ended(outcome: str, title: str, rank: int) -> Column:
     )
 
 
-#: The columns, from left to right.
-COLUMNS: tuple[Column, ...] = (
-    Column(title="task prefix", cell=lambda r: short_name(r.prefix), rank=0, least=16),
+def _spread(
+    title: str,
+    read: Callable[[Spread], float],
+    rank: int,
+    measure: str = "compute",
+    cell: Callable[[float], str] = seconds,
+) -> Column[Row]:
+    return Column(
+        title=title,
+        cell=lambda r: cell(read(r.spread(measure))),
+        rank=rank,
+        shown=lambda r: r.spread(measure).count > 0,
+        measure=measure,
+    )
+
+
+def _waits(stage: str, title: str, rank: int) -> tuple[Column[Row], Column[Row]]:
+    return (
+        _spread(f"{title} p50", lambda spread: spread.p50, rank, stage),
+        _spread(f"{title} p95", lambda spread: spread.p95, rank, stage),
+    )
+
+
+_MEAN = _spread("mean", lambda spread: spread.mean, 9)
+_P50 = _spread("p50", lambda spread: spread.p50, 7)
+_P95 = _spread("p95", lambda spread: spread.p95, 6)
+_P99 = _spread("p99", lambda spread: spread.p99, 10)
+
+_FIGURES: tuple[Column[Row], ...] = (
+    Column(title="task prefix", cell=lambda r: short_name(r.prefix), rank=0, least=24, text=True),
     Column(
         title="running",
         cell=lambda r: count(r.stats.executing),
@@ -244,11 +349,11 @@ COLUMNS: tuple[Column, ...] = (
         rank=4,
         shown=lambda r: not math.isnan(r.rate),
     ),
-    Column(title="share", cell=lambda r: percentage(r.share), rank=6),
+    Column(title="share", cell=lambda r: percentage(r.share), rank=8),
     _ended("ok", "ok", 1),
     _ended("failed", "failed", 1),
-    _ended("cancelled", "cancelled", 7),
-    _ended("rescheduled", "resched.", 8),
+    _ended("cancelled", "cancelled", 11),
+    _ended("rescheduled", "resched.", 12),
     _ended("lost", "lost", 5),
     Column(
         title="wasted",
@@ -260,35 +365,54 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         title="seceded",
         cell=lambda r: duration(r.stats.seceded_seconds or None),
-        rank=10,
+        rank=14,
         shown=lambda r: r.stats.seceded_seconds > 0,
     ),
     Column(
         title="oldest",
         cell=lambda r: duration(r.oldest_seconds),
-        rank=9,
+        rank=13,
         shown=lambda r: r.oldest_seconds is not None,
     ),
 )
 
+#: The columns, from left to right.
+COLUMNS: tuple[Column[Row], ...] = (*_FIGURES, _MEAN, _P50, _P95, _P99)
+
+#: The same for those who look once, and closely.
+DETAILED: tuple[Column[Row], ...] = (
+    *_FIGURES,
+    _MEAN,
+    _spread("std", lambda spread: spread.std, 19),
+    _spread("p5", lambda spread: spread.p5, 22),
+    _spread("p25", lambda spread: spread.p25, 21),
+    _P50,
+    _spread("p75", lambda spread: spread.p75, 20),
+    _P95,
+    _P99,
+    _spread("now", lambda spread: spread.p50, 15, "recent"),
+    *(column for stage, title in STAGES.items() for column in _waits(stage, title, 17)),
+    _spread("output", lambda spread: spread.mean, 16, "output", size),
+)
+
 
 def columns(
-    those: Sequence[Row],
+    those: Sequence[R],
+    of: Sequence[Column[R]],
     *,
     width: int | None = None,
-    of: Sequence[Column] = COLUMNS,
     gap: int = 2,
-) -> tuple[Column, ...]:
+) -> tuple[Column[R], ...]:
     """Give the columns that have something to say about some rows, as many as fit.
 
     Parameters
     ----------
     those
         The rows.
-    width
-        Characters there are; None for any number. Two columns always stay.
     of
         The columns to choose from.
+    width
+        Characters there are; None for any number. Two columns always stay.
     gap
         Characters between two columns.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from typing import IO, Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any, TypeVar
 
 from rich import box
 from rich.console import Console, Group
@@ -14,7 +14,11 @@ from rich.text import Text
 
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.views.cells import duration, percentage, short_name, shorten
-from taskmeter.views.columns import REST, Column, Row, Summary, columns, rows, summary
+from taskmeter.views.columns import COLUMNS, REST, Column, Row, Summary, columns, rows, summary
+from taskmeter.views.groups import GROUP_COLUMNS, group_rows
+from taskmeter.views.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
+
+R = TypeVar("R")
 
 #: Where nobody knows how wide the output is, in a log file for example.
 WIDTH_OF_A_FILE = 100
@@ -42,6 +46,7 @@ def table(
     width: int,
     top: int | None = None,
     sort: str = "compute",
+    of: Sequence[Column[Row]] = COLUMNS,
 ) -> Table:
     """Give a table with one row a prefix.
 
@@ -57,9 +62,35 @@ def table(
         Rows there are; the prefixes that do not fit share one.
     sort
         One of `taskmeter.views.columns.SORTS`.
+    of
+        The columns to choose from.
     """
-    those = rows(snapshot, earlier, top=top, sort=sort)
-    chosen = columns(those, width=width, gap=_GAP)
+    measures = {c.measure: None for c in of if c.measure}
+    those = rows(snapshot, earlier, top=top, sort=sort, measures=tuple(measures))
+    return grid(those, of, width=width, dim=lambda row: row.prefix == REST)
+
+
+def grid(
+    those: Sequence[R],
+    of: Sequence[Column[R]],
+    *,
+    width: int,
+    dim: Callable[[R], bool] = lambda _: False,
+) -> Table:
+    """Give a table of any rows.
+
+    Parameters
+    ----------
+    those
+        The rows.
+    of
+        The columns to choose from.
+    width
+        Characters there are.
+    dim
+        Tells which rows are not worth the same attention.
+    """
+    chosen = columns(those, of, width=width, gap=_GAP)
     room = _room(chosen, those, width)
     found = Table(
         box=box.SIMPLE_HEAD,
@@ -71,28 +102,28 @@ def table(
     for column in chosen:
         found.add_column(
             Text(column.title),
-            justify="right" if column.least is None else "left",
+            justify="left" if column.text else "right",
             no_wrap=True,
             overflow="crop",
         )
     for row in those:
         found.add_row(
             *(_cell(column, row, room) for column in chosen),
-            style="dim" if row.prefix == REST else None,
+            style="dim" if dim(row) else None,
         )
     return found
 
 
-def _room(chosen: Sequence[Column], those: Sequence[Row], width: int) -> int:
+def _room(chosen: Sequence[Column[R]], those: Sequence[R], width: int) -> int:
     """Give the characters that the other columns leave to the one that can be cut."""
     fixed = sum(c.width(those) for c in chosen if c.least is None)
     return width - fixed - _GAP * (len(chosen) - 1)
 
 
-def _cell(column: Column, row: Row, room: int) -> Text:
+def _cell(column: Column[R], row: R, room: int) -> Text:
     text = column.cell(row)
     if column.least is not None:
-        text = shorten(text, max(room, column.least))
+        text = shorten(text, max(room, 1))
     return Text(text, style="red" if column.alarm and text else "")
 
 
@@ -129,13 +160,55 @@ def view(
     width: int,
     top: int | None = None,
     sort: str = "compute",
+    of: Sequence[Column[Row]] = COLUMNS,
 ) -> Group:
     """Give a title, the summary and the table, as one thing that rich can print."""
-    parts: list[Any] = [Text(title, style="bold cyan")] if title else []
+    parts: list[Any] = [_title(title)] if title else []
     parts.append(Text(summary_line(summary(snapshot, earlier))))
     if snapshot.prefixes:
-        parts += [Text(""), table(snapshot, earlier, width=width, top=top, sort=sort)]
+        parts += [Text(""), table(snapshot, earlier, width=width, top=top, sort=sort, of=of)]
     return Group(*parts)
+
+
+def groups_view(
+    snapshot: Snapshot,
+    *,
+    title: str,
+    width: int,
+    top: int | None = None,
+    sort: str = "compute",
+) -> Group:
+    """Give a title and a table with one row a group; parameters as for `view`."""
+    those = group_rows(snapshot, sort=sort)
+    if not those:
+        return Group(_title(title), Text("No task of any group has ended yet."))
+    return Group(_title(title), Text(""), *_first(those, GROUP_COLUMNS, width, top, "Groups"))
+
+
+def transfers_view(snapshot: Snapshot, *, title: str, width: int, top: int | None = None) -> Group:
+    """Give a title, a table of all transfers and one of pairs; parameters as for `view`."""
+    if not snapshot.transfers.seconds.count:
+        return Group(_title(title), Text("No result has gone from one worker to another yet."))
+    parts: list[Any] = [_title(title), Text("")]
+    parts.append(grid(moved(snapshot.transfers), MOVED_COLUMNS, width=width))
+    pairs = pair_rows(snapshot.transfers)
+    if pairs:
+        parts += [Text(""), *_first(pairs, PAIR_COLUMNS, width, top, "Pairs of workers")]
+    return Group(*parts)
+
+
+def _title(title: str) -> Text:
+    return Text(title, style="bold cyan")
+
+
+def _first(
+    those: Sequence[R], of: Sequence[Column[R]], width: int, top: int | None, what: str
+) -> list[Any]:
+    """Give the table of the first rows, and say how many there are beyond them."""
+    found: list[Any] = [grid(those[:top], of, width=width)]
+    if top is not None and len(those) > top:
+        found.append(Text(f"{what} not shown: {len(those) - top:,}; --top shows more"))
+    return found
 
 
 def line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:

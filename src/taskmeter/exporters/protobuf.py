@@ -1,0 +1,159 @@
+"""Prometheus's protobuf exposition, the one format that has native histograms.
+
+Its message ``io.prometheus.client.MetricFamily`` is small, so it is written down here and needs no
+library: https://github.com/prometheus/client_model, ``io/prometheus/client/metrics.proto``. The
+first byte of a field below is its number, times eight, plus 0 for a varint, 1 for a double and 2
+for what has a length. Repeated numbers are packed, which every reader of protocol buffers takes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+
+from taskmeter.catalogue import Kind, Observed
+from taskmeter.core.stats import SlowAttempt
+from taskmeter.exporters.classic import cumulative, exemplar_place
+from taskmeter.exporters.folding import printable
+from taskmeter.exporters.native import native_fields
+from taskmeter.exporters.readings import Reading
+from taskmeter.exporters.text import exemplar_key
+from taskmeter.exporters.varint import varint
+from taskmeter.exporters.written import HistogramRow, Written
+
+#: ``{kind: MetricType}``; it has none for information, which is a gauge as in the text format.
+_TYPES: Mapping[Kind, int] = {"counter": 0, "gauge": 1, "info": 1, "histogram": 4}
+
+#: The field of ``Metric`` that has a number of each kind.
+_NUMBER_FIELDS: Mapping[Kind, bytes] = {"counter": b"\x1a", "gauge": b"\x12", "info": b"\x12"}
+
+_double = struct.Struct("<d").pack
+
+
+class _Labels(dict[tuple[str, str], bytes]):
+    """``{(label, value): the pair}``; most come many times."""
+
+    def __missing__(self, pair: tuple[str, str]) -> bytes:
+        label, value = pair
+        self[pair] = encoded = _message(b"\x0a", _text(b"\x0a", label) + _text(b"\x12", value))
+        return encoded
+
+    def of(self, reading: Reading, values: tuple[str, ...]) -> bytes:
+        """Give the labels of one series."""
+        names = reading.family.labels
+        return b"".join([self[pair] for pair in zip(names, values, strict=True)])
+
+
+class _BucketHeads(dict[int, bytes]):
+    """``{cumulative count: a bucket without exemplar up to its upper bound}``."""
+
+    def __missing__(self, count: int) -> bytes:
+        body = b"\x08" + varint(count) + b"\x11"
+        self[count] = head = b"\x1a" + varint(len(body) + 8) + body
+        return head
+
+
+def _message(field: bytes, body: bytes) -> bytes:
+    return field + varint(len(body)) + body
+
+
+def _text(field: bytes, text: str) -> bytes:
+    return _message(field, printable(text).encode())
+
+
+class ProtobufEncoder:
+    """Writes delimited messages, one for each family that has a series.
+
+    Parameters
+    ----------
+    written
+        Histograms of the scrape before.
+    """
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+        self._labels = _Labels()
+
+    def write(self, reading: Reading) -> Iterator[bytes]:
+        """Give one family in pieces."""
+        if reading.family.kind == "histogram":
+            series = _Series(reading, self._labels)
+            metrics = list(self._written.pieces(reading, series.write))
+        else:
+            metrics = [_numbers(reading, self._labels)]
+        if any(metrics):
+            pieces = [_family(reading), *metrics]
+            yield varint(sum(len(piece) for piece in pieces))
+            yield from pieces
+
+    def end(self) -> bytes:
+        """Give what stands after the last family."""
+        return b""
+
+
+def _family(reading: Reading) -> bytes:
+    unit = reading.family.unit
+    return (
+        _text(b"\x0a", reading.name + reading.family.suffix)
+        + _text(b"\x12", reading.help)
+        + b"\x18"
+        + varint(_TYPES[reading.family.kind])
+        + (_text(b"\x2a", unit) if unit else b"")
+    )
+
+
+def _numbers(reading: Reading, labels: _Labels) -> bytes:
+    field = _NUMBER_FIELDS[reading.family.kind] + b"\x09\x09"
+    return b"".join(
+        [
+            _message(b"\x22", labels.of(reading, values) + field + _double(number))
+            for values, number in reading.numbers
+        ]
+    )
+
+
+class _Series:
+    """Writes the series of one histogram family down."""
+
+    def __init__(self, reading: Reading, labels: _Labels) -> None:
+        self._reading = reading
+        self._labels = labels
+        self._heads = _BucketHeads()
+        self._bounds = [_double(bound) for bound in (*reading.bounds, float("inf"))]
+
+    def write(self, rows: Sequence[HistogramRow]) -> list[bytes]:
+        distributions = [observed.distribution for _, observed in rows]
+        counts = cumulative(distributions, self._reading.bounds)
+        return [
+            self._one(values, observed, row, native)
+            for (values, observed), row, native in zip(
+                rows, counts, native_fields(distributions), strict=True
+            )
+        ]
+
+    def _one(
+        self, values: tuple[str, ...], observed: Observed, counts: list[int], native: bytes
+    ) -> bytes:
+        heads, d = self._heads, observed.distribution
+        buckets = [heads[count] + end for count, end in zip(counts, self._bounds, strict=True)]
+        _add_exemplar(buckets, observed, self._reading)
+        body = b"".join([b"\x08", varint(d.count), b"\x11", _double(d.sum), *buckets, native])
+        return _message(b"\x22", self._labels.of(self._reading, values) + _message(b"\x3a", body))
+
+
+def _add_exemplar(buckets: list[bytes], observed: Observed, reading: Reading) -> None:
+    place = exemplar_place(observed, reading.bounds)
+    if place is None or observed.slowest is None:
+        return
+    # A bucket is one byte for its field, one for its length, and the rest.
+    buckets[place] = _message(b"\x1a", buckets[place][2:] + _exemplar(observed.slowest))
+
+
+def _exemplar(slowest: SlowAttempt) -> bytes:
+    seconds, part = divmod(slowest.at, 1)
+    at = b"\x08" + varint(max(0, int(seconds))) + b"\x10" + varint(int(part * 1e9))
+    label = _text(b"\x0a", "key") + _text(b"\x12", exemplar_key(slowest))
+    return _message(
+        b"\x1a",
+        _message(b"\x0a", label) + b"\x11" + _double(slowest.seconds) + _message(b"\x1a", at),
+    )

@@ -1,0 +1,154 @@
+"""Transits: what the scheduler's transitions tell of tasks and workers, noted as it happens."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from taskmeter.core.attempts import Key
+from taskmeter.core.fleet import Fleet
+from taskmeter.core.occupancy import Row
+from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
+from taskmeter.plugins import internals
+from taskmeter.plugins.internals import count_error
+from taskmeter.plugins.states import LostResults, TaskStates, WorkerStates
+from taskmeter.plugins.unmetered import UnmeteredWorkers
+
+#: States in which a task waits on the scheduler for a worker.
+HELD = frozenset({QUEUED, NO_WORKER})
+
+
+class Transits:
+    """Hears of every transition of every task.
+
+    Parameters
+    ----------
+    scheduler
+        Whose transitions.
+    at
+        The beginning, on the monotonic clock.
+    fleet
+        Where waits and the scheduler's backlog are noted.
+    unmetered
+        Is told of attempts on workers without a meter.
+    errors
+        ``{where: times}``, which errors are counted in.
+    occupancy
+        Note how long tasks are in which state.
+    max_prefixes
+        Prefixes that keep their name.
+    """
+
+    def __init__(
+        self,
+        scheduler: Any,
+        at: float,
+        *,
+        fleet: Fleet,
+        unmetered: UnmeteredWorkers,
+        errors: dict[str, int],
+        occupancy: bool,
+        max_prefixes: int,
+    ) -> None:
+        self.at = at
+        self.workers = WorkerStates(scheduler, at)
+        self.tasks = TaskStates(scheduler, max_prefixes=max_prefixes)
+        self.lost_results = LostResults()
+        self.occupancy = occupancy
+        self._scheduler = scheduler
+        self._fleet = fleet
+        self._unmetered = unmetered
+        self._errors = errors
+        #: {key: since when a task waits for a worker}
+        self._held: dict[Key, float] = {}
+
+    def hook(self) -> Callable[..., None]:  # noqa: C901 (calls would double the price of the hook)
+        """Give the scheduler's hook, which notes a transition.
+
+        It is called at every transition of every task, so it does next to nothing at most of them,
+        and has what it needs in variables of its own.
+        """
+        clock, at, rows = monotonic, self.at, self.tasks.rows if self.occupancy else _NoRows()
+        known, add_row = self._scheduler.tasks, self.tasks.add
+        idle, saturated, workers = self._scheduler.idle, self._scheduler.saturated, self.workers
+        lost, unmetered = self.lost_results.keys, self._unmetered
+
+        def transition(  # noqa: C901 (the same)
+            key: Key,
+            start: str,
+            finish: str,
+            stimulus_id: Any = None,  # noqa: ARG001 (named, since it is always there)
+            **kwargs: Any,
+        ) -> None:
+            if start == "released" and finish == "forgotten" and not lost:
+                return
+            try:
+                t = clock() - at
+                task = known[key]
+                try:
+                    row = rows[task.group.prefix]
+                except KeyError:
+                    row = add_row(task.group.prefix)
+                row[start] += t
+                row[finish] -= t
+                if finish == "processing":
+                    if len(idle) != workers.idle or len(saturated) != workers.saturated:
+                        workers.look(t + at)
+                    if start != "waiting":
+                        self._left(key, start, finish, t + at)
+                elif start == "processing":
+                    if len(idle) != workers.idle or len(saturated) != workers.saturated:
+                        workers.look(t + at)
+                    if lost or unmetered:
+                        self._note_end(task, finish, t + at, kwargs)
+                elif start == "memory":
+                    if task.who_wants or task.waiters:
+                        lost.add(key)
+                elif start != "released" or finish == "forgotten":
+                    self._left(key, start, finish, t + at)
+            except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
+                count_error(self._errors, "transition")
+
+        return transition
+
+    def restart(self) -> None:
+        """Note that the scheduler forgets all tasks."""
+        self._held.clear()
+        self.lost_results.keys.clear()
+
+    def _note_end(self, task: Any, finish: str, now: float, kwargs: dict[str, Any]) -> None:
+        """Note that a task is done on its worker."""
+        startstops = kwargs.get("startstops")
+        if finish == "memory":
+            self.lost_results.finished(task, internals.compute_seconds(startstops))
+        if self._unmetered:
+            worker = kwargs.get("worker")
+            self._unmetered.note(task.key, task.prefix.name, finish, now, worker, startstops)
+
+    def _left(self, key: Key, start: str, finish: str, now: float) -> None:
+        """Note that a task has to wait for a worker, waits no more, or that nobody wants it."""
+        if start in HELD:
+            since = self._held.pop(key, None)
+            if not self._held:
+                self._fleet.idle.note_backlog(now, some=False)
+            if since is not None and finish == "processing":
+                prefix = self._scheduler.tasks[key].prefix.name
+                self._fleet.record(Series(WAIT, prefix, start), now - since)
+        if finish in HELD:
+            self._held[key] = now
+            if len(self._held) == 1:
+                self._fleet.idle.note_backlog(now, some=True)
+        elif finish == "forgotten":
+            self.lost_results.keys.discard(key)
+
+
+class _NoRows:
+    """Stands for the rows where nobody wants to know how long tasks are in which state."""
+
+    def __init__(self) -> None:
+        self._row: Row = defaultdict(float)
+
+    def __getitem__(self, prefix: Any) -> Row:
+        return self._row
