@@ -104,8 +104,9 @@ def test_an_async_task_counts(cluster):  # case A7
 
 
 def test_a_shuffle_computes_no_more_than_there_are_threads(cluster):  # case A8
-    pd = pytest.importorskip("pandas", reason="")
-    dd = pytest.importorskip("dask.dataframe", reason="")
+    import pandas as pd
+    from dask import dataframe as dd
+
     frame = dd.from_pandas(
         pd.DataFrame({"a": range(100_000), "b": [i % 97 for i in range(100_000)]}), npartitions=16
     )

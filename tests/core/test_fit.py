@@ -5,10 +5,9 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from taskmeter.core.distribution import Distribution
-
-stats = pytest.importorskip("scipy.stats")
 
 N = 20_000
 

@@ -334,12 +334,12 @@ def test_more_groups_in_one_parcel_than_are_kept_leave_the_prefix_exact():
 def test_the_wall_time_of_a_group_is_from_its_first_start_to_its_last_stop():
     cluster = Measurements()
     # two workers whose attempts overlap, told late and in the wrong order
-    cluster.apply(group_parcel(2, "g", 4.0, start_age=5.0, stop_age=1.0), "w", 21.0)
+    cluster.apply(group_parcel(2, "g", 4.0, start_age=5.0, stop_age=0.5), "w", 21.0)
     cluster.apply(group_parcel(1, "g", 10.0, start_age=12.0, stop_age=2.0), "v", 22.0)
     cluster.fold()
     (stats,) = cluster.groups(30.0, 1030.0).values()
-    assert (stats.first_start, stats.last_stop) == (1010.0, 1020.0)
-    assert stats.wall_seconds == 10.0
+    assert (stats.first_start, stats.last_stop) == (1010.0, 1020.5)
+    assert stats.wall_seconds == 10.5
     assert stats.compute_seconds == 14.0
 
 

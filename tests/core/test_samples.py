@@ -244,6 +244,27 @@ def test_what_overflows_keeps_its_measure_and_its_stage():
 # ---- threads
 
 
+class Busy(array):
+    """A buffer to which another thread appends just when it has been looked at."""
+
+    appends = 3
+
+    def __len__(self):
+        seen = super().__len__()
+        if self.appends:
+            self.appends -= 1
+            self.append(1.0)
+        return seen
+
+
+def test_what_comes_while_a_parcel_is_made_is_in_the_next():
+    samples = Samples("m")
+    samples._buffers[COMPUTE] = Busy("d", [1.0])
+    counts = [read([samples.parcel(0.0)])[COMPUTE].count for _ in range(4)]
+    assert counts == [1, 1, 1, 1]
+    assert samples.parcel(0.0) is None
+
+
 def test_nothing_is_lost_when_threads_record_while_parcels_are_taken():
     samples = Samples("m")
     each, threads = 50_000, 3

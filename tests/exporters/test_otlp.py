@@ -13,9 +13,6 @@ import dask.config
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-
 from otlp_receiver import attributes, heard, metrics, number, points, receiving, said
 
 from taskmeter.catalogue import FAMILIES, Family, Figures, Observed

@@ -1,0 +1,106 @@
+"""What the others of its kind say of a prefix or a group that little is known of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import exp, isfinite, log, log1p, nan, sqrt
+from typing import Final
+
+from taskmeter.core.estimate import Estimate
+
+#: how far prefixes of one cluster are apart, before it is known: a factor of 2.7
+PREFIX_SPREAD: Final = 1.0
+#: the same for groups of one prefix: a factor of 1.6
+GROUP_SPREAD: Final = 0.5
+#: members that are nearer than this are taken for this far apart
+_LEAST_SPREAD: Final = 0.05
+#: variance of the logarithm of a mean that no completion backs
+_UNSURE: Final = 1.0
+_SHORTEST: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """An expected duration in seconds, with its standard error; ``nan`` when nothing is known."""
+
+    mean: float
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """Where the mean duration of one more member is to be expected; log-normal.
+
+    Cluster-wide that is `pooled` over its prefixes. For the groups of a prefix it is
+    ``pooled(groups, spread=GROUP_SPREAD).around(estimate_of_the_prefix.mean)``.
+    """
+
+    #: the geometric mean of the members' means, in seconds; ``nan`` when nothing is known
+    mean: float
+    #: standard deviation of the logarithm of the members' means
+    spread: float
+    #: how many members it was learned from
+    members: int
+
+    def around(self, mean: float) -> Prior:
+        """Give it with another centre."""
+        return replace(self, mean=mean)
+
+    def expectation(self) -> Expectation:
+        """Give what to expect of a member that nothing is known of."""
+        return Expectation(mean=self.mean, standard_error=self.mean * self.spread)
+
+
+def pooled(estimates: Iterable[Estimate], *, spread: float = PREFIX_SPREAD) -> Prior:
+    """Learn a prior from members, those that only run included, in the time of a sum over them.
+
+    The spread is DerSimonian and Laird's moment estimate (Controlled Clinical Trials 7, 1986) of
+    the variance between the logarithms of means, blended with one member's worth of ``spread``.
+    """
+    known = [
+        (log(max(one.mean, _SHORTEST)), log_variance(one)) for one in estimates if one.mean >= 0
+    ]
+    if not known:
+        return Prior(mean=nan, spread=spread, members=0)
+    between = _between(known)
+    count = len(known)
+    variance = ((count - 1) * between + spread**2) / count
+    weights = [1 / (variance + own) for _, own in known]
+    centre = sum(w * mean for w, (mean, _) in zip(weights, known, strict=True)) / sum(weights)
+    return Prior(mean=exp(centre), spread=max(sqrt(variance), _LEAST_SPREAD), members=count)
+
+
+def shrunk(estimate: Estimate, prior: Prior) -> Expectation:
+    """Give the mean of a member as its own figures and the prior together have it.
+
+    Their logarithms are weighted by the inverse of their variances (Buehlmann's credibility, on the
+    logarithm). It is never less than what its running attempts have proved, `Estimate.at_least`.
+    """
+    if not estimate.mean >= 0:
+        return prior.expectation()
+    if not prior.mean > 0:
+        return Expectation(mean=estimate.mean, standard_error=estimate.standard_error)
+    between = prior.spread**2
+    # without a completion the mean is but a bound
+    own = log_variance(estimate) if estimate.completions else float("inf")
+    share = between / (between + own)
+    centre = share * log(max(estimate.mean, _SHORTEST)) + (1 - share) * log(prior.mean)
+    mean = max(exp(centre), estimate.at_least)
+    return Expectation(mean=mean, standard_error=mean * sqrt(between * (1 - share)))
+
+
+def log_variance(estimate: Estimate) -> float:
+    """Give the variance of the logarithm of an estimate's mean: ``ln(1 + (error / mean)**2)``."""
+    if not isfinite(estimate.standard_error):
+        return _UNSURE
+    return log1p((estimate.standard_error / max(estimate.mean, _SHORTEST)) ** 2)
+
+
+def _between(known: list[tuple[float, float]]) -> float:
+    weights = [1 / max(own, _LEAST_SPREAD**2) for _, own in known]
+    total = sum(weights)
+    centre = sum(w * mean for w, (mean, _) in zip(weights, known, strict=True)) / total
+    excess = sum(w * (mean - centre) ** 2 for w, (mean, _) in zip(weights, known, strict=True))
+    scale = total - sum(w * w for w in weights) / total
+    return max(0.0, (excess - (len(known) - 1)) / scale) if scale > 0 else 0.0

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import heapq
+from itertools import pairwise
+from math import exp, inf, isnan, pi, sqrt
+
+import lifelines
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmeter.core.buckets import index_of, upper_bound
+from taskmeter.core.estimator import Estimator
+from taskmeter.core.start_order import StartOrder
+from taskmeter.core.tail import log_normal_residual
+
+seconds = st.floats(1e-6, 1e6)
+#: whether each completed, and how long it has lasted
+attempts = st.lists(st.tuples(st.booleans(), seconds), min_size=1, max_size=60)
+
+
+def told(sample, *, half_life=inf, outcome="ok", still=()):
+    """Give the estimate of attempts that ended, while others of these ages still run."""
+    estimator = Estimator(half_life=half_life)
+    for number, value in enumerate(sample):
+        estimator.start(number, float(number))
+        estimator.end(number, outcome=outcome, seconds=value)
+    ages = {f"still-{number}": age for number, age in enumerate(still)}
+    for attempt in ages:
+        estimator.start(attempt, 1e9)
+    return estimator.estimate(ages)
+
+
+def split(sample):
+    return [x for done, x in sample if done], [x for done, x in sample if not done]
+
+
+def replayed(durations, slots):
+    """Give the estimator and its estimate at every tenth start, of slots that work in parallel."""
+    estimator = Estimator()
+    heap, running, estimates, now = [], {}, [], 0.0
+    for attempt, duration in enumerate(durations):
+        if attempt >= slots:
+            now, ended = heapq.heappop(heap)
+            del running[ended]
+            estimator.end(ended, outcome="ok", seconds=durations[ended])
+        estimator.start(attempt, now)
+        running[attempt] = now
+        heapq.heappush(heap, (now + duration, attempt))
+        if attempt % 10 == 0:
+            ages = {a: now - start for a, start in running.items()}
+            estimates.append(estimator.estimate(ages))
+    return estimator, estimates
+
+
+# ---- the curve
+
+
+@given(attempts)
+def test_the_curve_is_that_of_lifelines_on_the_same_buckets(sample):
+    done, still = split(sample)
+    estimate = told(done, still=still)
+    rounded = [upper_bound(index_of(x)) for x in done + still]
+    observed = [True] * len(done) + [False] * len(still)
+    curve = lifelines.KaplanMeierFitter().fit(rounded, observed).survival_function_["KM_estimate"]
+    steps = sorted({upper_bound(index_of(x)) for x in done})
+    assert estimate.curve.above == pytest.approx([curve.loc[x] for x in steps], abs=1e-12)
+
+
+@given(st.lists(seconds, min_size=1, max_size=60))
+def test_with_nothing_running_the_mean_is_the_exact_mean(sample):
+    estimate = told(sample)
+    assert estimate.mean == pytest.approx(np.mean(sample), rel=1e-9)
+    assert estimate.unseen == 0
+    assert estimate.variance == pytest.approx(
+        np.var(sample), rel=1e-2, abs=1e-3 * np.mean(sample) ** 2
+    )
+
+
+@given(attempts)
+def test_survival_falls_from_one_and_quantiles_rise(sample):
+    done, still = split(sample)
+    estimate = told(done, still=still)
+    at = np.geomspace(1e-7, 1e8, 60)
+    survival = [estimate.survival(x) for x in at]
+    assert all(0 <= b <= a <= 1 for a, b in pairwise(survival))
+    exceedance = [estimate.exceedance(x) for x in at]
+    assert all(0 <= b <= a <= 1 for a, b in pairwise(exceedance))
+    quantiles = [estimate.quantile(q) for q in np.linspace(0, 0.99, 30)]
+    assert all(a <= b * (1 + 1e-12) for a, b in pairwise(quantiles))
+
+
+@given(attempts)
+def test_the_mean_is_between_its_bounds_and_scales_with_the_unit(sample):
+    done, still = split(sample)
+    one = told(done, still=still)
+    assert one.at_least <= one.mean * (1 + 1e-9)
+    assert one.standard_error >= 0
+    assert all(one.residual(age) >= 0 for age in still)
+    # four bits finer than a bucket would show; a power of two shifts whole buckets
+    other = told([16 * x for x in done], still=[16 * x for x in still])
+    assert other.mean == pytest.approx(16 * one.mean, rel=1e-6)
+
+
+@given(attempts, seconds)
+def test_an_older_running_attempt_never_lowers_the_bound_on_the_mean(sample, more):
+    done, still = split(sample)
+    before = told(done, still=[*still, 1e-6])
+    # beyond everything else, so that no completion is between its two ages
+    oldest = max(x for _, x in sample)
+    after = told(done, still=[*still, oldest + more])
+    later = told(done, still=[*still, oldest + 2 * more])
+    assert before.mean <= after.mean * (1 + 1e-9)
+    assert after.at_least <= later.at_least * (1 + 1e-9)
+
+
+def test_an_empty_estimate_is_nan_and_raises_nothing():
+    estimate = Estimator().estimate({})
+    assert isnan(estimate.mean)
+    assert isnan(estimate.variance)
+    assert isnan(estimate.standard_error)
+    assert isnan(estimate.quantile(0.5))
+    assert isnan(estimate.survival(1.0))
+    assert estimate.exceedance(1.0) == 1
+    assert estimate.residual(1.0) == 0
+
+
+def test_the_standard_error_of_the_mean_is_that_of_an_independent_sample():
+    sample = np.random.default_rng(3).exponential(2.0, 400)
+    assert told(sample).standard_error == pytest.approx(np.std(sample) / 20, rel=0.02)
+
+
+def test_ninety_percent_intervals_cover_the_mean_of_an_exponential_law_about_so_often():
+    rng = np.random.default_rng(5)
+    inside = 0
+    for _ in range(200):
+        values, limits = rng.exponential(1.0, 80), rng.exponential(2.0, 80)
+        ended = values < limits
+        one = told(values[ended], still=limits[~ended])
+        inside += abs(one.mean - 1) <= 1.645 * one.standard_error
+    assert 0.82 <= inside / 200 <= 0.98
+
+
+def test_residual_life_of_an_exponential_law_does_not_depend_on_age():
+    estimate = told(np.random.default_rng(3).exponential(1.0, 4000))
+    assert [estimate.residual(age) for age in (0.0, 0.5, 1.5)] == pytest.approx([1] * 3, rel=0.1)
+
+
+# ---- censoring
+
+
+def test_failed_cancelled_and_lost_attempts_are_censored_and_not_completions():
+    for outcome in ("failed", "cancelled", "rescheduled", "lost"):
+        estimator = Estimator(half_life=inf)
+        for number in range(40):
+            estimator.start(number, number)
+            estimator.end(number, outcome="ok" if number % 2 else outcome, seconds=1 + number % 2)
+        estimate = estimator.estimate({})
+        # all failures were after 1 s, all completions after 2 s: nothing is known to take 1 s
+        assert estimate.completions == 20
+        assert estimate.mean == pytest.approx(2)
+
+
+def test_a_seceded_attempt_leaves_the_sample():
+    estimator = Estimator()
+    estimator.start("a", 0.0)
+    estimator.leave("a")
+    assert estimator.running == 0
+    assert isnan(estimator.estimate({"a": 5.0}).mean)
+
+
+def test_invalid_figures_are_refused_and_counted():
+    estimator = Estimator(half_life=inf)
+    for number, value in enumerate([-1.0, inf, float("nan"), 3.0, 0.0]):
+        estimator.start(number, number)
+        estimator.end(number, outcome="ok", seconds=value)
+    assert estimator.invalid == 3
+    assert estimator.completions == 2
+    assert estimator.estimate({0: -1.0, 1: inf}).mean == pytest.approx(1.5)
+
+
+def test_reading_changes_nothing():
+    estimator, _ = replayed(np.random.default_rng(1).lognormal(0, 1, 200), 8)
+    ages = dict.fromkeys(range(192, 200), 1e-12) | {199: 1e6}
+    first = estimator.estimate(ages)
+    estimator.usual(ages)
+    again = estimator.estimate(ages)
+    assert first.mean == again.mean
+    assert np.array_equal(first.curve.above, again.curve.above)
+
+
+# ---- order and decay
+
+
+def test_a_start_is_placed_by_its_instant_and_not_by_when_it_is_heard_of():
+    order = StartOrder()
+    assert [order.place(at) for at in (1.0, 2.0, 4.0)] == [1, 2, 3]
+    assert order.place(3.0) == 3
+    assert order.place(0.0) == 1
+    assert order.place(5.0) == 6
+    assert order.total == 6
+
+
+def test_an_attempt_counts_half_after_a_half_life_of_starts():
+    estimator = Estimator(half_life=8)
+    estimator.start("old", 0)
+    estimator.end("old", outcome="ok", seconds=3.0)
+    for number in range(8):
+        estimator.start(number, 1 + number)
+        estimator.leave(number)
+    estimator.start("new", 10)
+    estimator.leave("new")
+    estimator.end("unknown", outcome="ok", seconds=1.0)
+    weight = 2 ** (-9 / 8)
+    assert estimator.estimate({}).mean == pytest.approx((3 * weight + 1) / (weight + 1))
+
+
+def test_weights_stay_finite_over_many_half_lives():
+    estimator = Estimator(half_life=2)
+    for number in range(5000):
+        estimator.start(number, number)
+        estimator.end(number, outcome="ok", seconds=2.0 if number < 4000 else 1.0)
+    estimate = estimator.estimate({})
+    assert estimate.mean == pytest.approx(1.0)
+    assert 4 < estimate.effective < 7
+
+
+@pytest.mark.parametrize("factor", [4.0, 0.25])
+def test_a_fourfold_shift_is_followed_within_200_starts(factor):
+    durations = np.random.default_rng(8).exponential(2.0, 600)
+    durations[400:] *= factor
+    _, estimates = replayed(durations, 16)
+    assert estimates[39].mean == pytest.approx(2, rel=0.3)
+    assert estimates[-1].mean == pytest.approx(2 * factor, rel=0.35)
+
+
+def test_unchanging_durations_seldom_look_changed():
+    changes = 0
+    for seed in range(20):
+        durations = np.random.default_rng(seed).lognormal(0, 1.5, 500)
+        changes += replayed(durations, 16)[0].first > 0
+    assert changes <= 2
+
+
+def test_equal_durations_that_end_together_never_look_changed():
+    assert replayed(np.full(600, 2.0), 64)[0].first == 0
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda rng: rng.exponential(2, 600),
+        lambda rng: 2 * rng.lognormal(-0.5, 1.0, 600),
+        lambda rng: (1 + rng.pareto(1.5, 600)) * 2 / 3,
+    ],
+)
+def test_running_attempts_do_not_bias_the_estimate(law):
+    ratios = []
+    for seed in range(6):
+        _, estimates = replayed(law(np.random.default_rng(seed)), 16)
+        ratios += [one.mean / 2 for one in estimates[8:]]
+    assert np.quantile(ratios, 0.95) <= 1.5
+    assert np.quantile(ratios, 0.05) >= 0.7
+    assert np.mean(np.array(ratios) > 3) <= 0.01
+
+
+# ---- the tail
+
+
+@pytest.mark.parametrize(("age", "sigma"), [(0.1, 0.5), (1.0, 1.0), (30.0, 1.5)])
+def test_the_residual_life_of_a_log_normal_is_that_of_its_integral(age, sigma):
+    # survival by the trapezium rule, on a grid fine enough for four digits
+    logs = np.linspace(np.log(age), 14 * sigma, 400_000)
+    density = np.exp(-((logs / sigma) ** 2) / 2) / (sigma * sqrt(2 * pi))
+    step = logs[1] - logs[0]
+    wanted = (density * np.exp(logs)).sum() / density.sum() - age
+    assert step < 1e-3
+    assert log_normal_residual(age, 0.0, sigma) == pytest.approx(wanted, rel=1e-3)
+
+
+def test_the_residual_life_of_a_log_normal_is_finite_far_out():
+    assert 0 < log_normal_residual(exp(60.0), 0.0, 1.0) < exp(60.0)
+    assert log_normal_residual(1e-300, 0.0, 0.5) == pytest.approx(exp(0.125))
+
+
+def test_nothing_is_extrapolated_without_completions_and_more_with_more():
+    assert told([], still=[60.0] * 10).mean == pytest.approx(60)
+    shares = []
+    for count in (3, 30, 300):
+        one = told(np.random.default_rng(2).exponential(1.0, count), still=[20.0])
+        assert one.at_least < one.mean
+        shares.append(one.tail.trust)
+    assert shares == sorted(shares)
+    assert shares[0] < 0.25
+
+
+def test_p1_one_straggler_does_not_make_its_fellows_long():
+    estimator = Estimator()
+    for number in range(50):
+        estimator.start(number, 0.01 * number)
+        estimator.end(number, outcome="ok", seconds=0.01)
+    estimator.start("straggler", 0.5)
+    assert estimator.estimate({"straggler": 3.5}).completed_mean == pytest.approx(0.01)
+    estimator.mark_late("straggler", 0.02)
+    assert estimator.usual({"straggler": 3.5}).mean < 0.015
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_p3_attempts_that_only_run_are_as_long_as_the_oldest_and_growing(count):
+    estimator = Estimator()
+    for number in range(count):
+        estimator.start(number, 0.0)
+    means = [
+        estimator.estimate(dict.fromkeys(range(count), age)).mean for age in (60.0, 61.0, 3600.0)
+    ]
+    assert means == pytest.approx([60, 61, 3600])

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import random
+from math import isnan
+
+import pytest
+
+from taskmeter.core.forecasts import Completed, Forecasts, InFlightNow, Outlook
+
+
+def completed(prefix, number, seconds, start=None, **more):
+    start = float(number) if start is None else start
+    return Completed(
+        prefix=prefix, attempt=(prefix, number), worker="w", start=start, seconds=seconds, **more
+    )
+
+
+def running(prefix, number, start, **more):
+    return InFlightNow(
+        prefix=prefix, attempt=(prefix, number), worker=more.pop("worker", "w"), start=start, **more
+    )
+
+
+def test_the_mean_of_what_completed_is_the_estimate():
+    forecasts = Forecasts(half_life=float("inf"))
+    forecasts.update([completed("sum", n, 1.0 + n) for n in range(3)], [], 10.0)
+    estimate = forecasts.estimates(10.0)["sum"]
+    assert estimate.mean == pytest.approx(2.0)
+    assert estimate.completions == 3
+
+
+def test_what_runs_makes_the_estimate_grow():
+    forecasts = Forecasts()
+    forecasts.update([], [running("long", n, 0.0) for n in range(10)], 60.0)
+    first = forecasts.estimates(60.0)["long"].mean
+    forecasts.update([], [running("long", n, 0.0) for n in range(10)], 120.0)
+    second = forecasts.estimates(120.0)["long"].mean
+    assert 59.9 <= first < second
+
+
+def test_an_attempt_that_runs_no_more_and_did_not_complete_is_censored():
+    forecasts = Forecasts(half_life=float("inf"))
+    forecasts.update([completed("x", n, 1.0) for n in range(5)], [running("x", 9, 5.0)], 6.0)
+    forecasts.update([], [], 7.0)
+    estimate = forecasts.estimates(7.0)["x"]
+    assert estimate.running == 0
+    assert estimate.completions == 5
+
+
+def test_a_seceded_attempt_leaves():
+    forecasts = Forecasts()
+    forecasts.update([], [running("x", 1, 0.0)], 1.0)
+    assert forecasts.estimates(1.0)["x"].running == 1
+    forecasts.update([], [running("x", 1, 0.0, seceded=True)], 2.0)
+    assert forecasts.estimates(2.0)["x"].running == 0
+
+
+def test_of_many_a_fair_sample_is_taken_in():
+    forecasts = Forecasts(half_life=float("inf"))
+    rng = random.Random(1)
+    number = 0
+    truth = []
+    for turn in range(40):
+        lengths = [rng.lognormvariate(0, 1) for _ in range(1_000)]
+        truth += lengths
+        attempts = [("x", number + n) for n in range(1_000)]
+        chosen = forecasts.wanted("x", attempts)
+        assert 10 <= sum(chosen) <= 80
+        forecasts.update(
+            [
+                completed("x", number + n, seconds, start=float(turn))
+                for n, seconds in enumerate(lengths)
+                if chosen[n]
+            ],
+            [],
+            float(turn),
+        )
+        number += 1_000
+    estimate = forecasts.estimates(40.0)["x"]
+    assert estimate.mean == pytest.approx(sum(truth) / len(truth), rel=0.15)
+
+
+def test_an_attempt_that_was_seen_running_is_always_taken_in():
+    forecasts = Forecasts()
+    attempts = [("x", n) for n in range(1_000)]
+    forecasts.update([], [running("x", n, 0.0) for n in range(1_000)], 1.0)
+    assert all(forecasts.wanted("x", attempts))
+
+
+def test_prefixes_beyond_the_limit_are_left_out():
+    forecasts = Forecasts(max_prefixes=1)
+    forecasts.update([completed("a", 1, 1.0), completed("b", 1, 1.0)], [], 2.0)
+    assert list(forecasts.estimates(2.0)) == ["a"]
+    assert forecasts.wanted("b", [1, 2]) == [False, False]
+
+
+def test_a_late_attempt_is_told_of_once():
+    forecasts = Forecasts()
+    rng = random.Random(2)
+    done = [completed("x", n, rng.uniform(0.9, 1.1), start=n / 10) for n in range(100)]
+    forecasts.update(done, [], 11.0)
+    forecasts.estimates(11.0)
+    found = [forecasts.update([], [running("x", 999, 11.0)], t) for t in (11.5, 12.0, 16.0, 17.0)]
+    assert [len(late) for late in found] == [0, 0, 1, 0]
+    [late] = found[2]
+    assert late.attempt == ("x", 999)
+    assert late.because
+    assert [one.attempt for one in forecasts.late()["x"]] == [("x", 999)]
+    forecasts.update([completed("x", 999, 7.0, start=11.0)], [], 18.0)
+    assert forecasts.late() == {}
+
+
+def test_an_unknown_prefix_is_expected_to_be_like_the_others():
+    forecasts = Forecasts()
+    for name in ("a", "b", "c"):
+        forecasts.update([completed(name, n, 3.0) for n in range(20)], [], 60.0)
+    outlook = Outlook.of(forecasts.estimates(60.0))
+    assert outlook.expectation("new").mean == pytest.approx(3.0, rel=0.01)
+    assert outlook.expectation("a").mean == pytest.approx(3.0, rel=0.01)
+    assert isnan(Outlook.of({}).expectation("new").mean)

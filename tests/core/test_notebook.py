@@ -1,0 +1,102 @@
+"""What notebooks show."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmeter.core.attempts import AttemptTotals, no_attempts
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.notebook import MOST_ROWS
+from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.core.stats import PrefixStats
+
+ATTACKS = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "a\ud800", "y" * 10_000)
+
+
+def cells(html: str) -> list[list[str]]:
+    """Give the texts of all table rows; what is not well-formed XML fails here."""
+    root = ET.fromstring(html)
+    return [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
+
+
+def prefix(values: list[float], **ended: int) -> PrefixStats:
+    compute = Distribution.of(values)
+    attempts = no_attempts()
+    attempts["ok"] = AttemptTotals(count=compute.count, seconds=compute.sum)
+    for outcome, count in ended.items():
+        attempts[outcome] = AttemptTotals(count=count, seconds=1.0 * count)
+    return PrefixStats(
+        compute_seconds=compute.sum, durations={"compute": compute}, attempts=attempts
+    )
+
+
+def test_a_distribution_shows_its_figures_and_its_shape() -> None:
+    html = Distribution.of([1.0, 2.0, 3.0, 100.0])._repr_html_()
+    titles, figures = cells(html)
+    assert titles == ["mean", "std", "min", "p50", "p95", "p99", "max"]
+    assert (figures[0], figures[2], figures[6]) == ("26.5", "1", "100")
+    assert "<svg" in html
+    assert "of 4 values" in html
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [0.0, 0.0], [5.0], [5.0] * 9, [0.0, 1e-300, 1e300]])
+def test_a_distribution_with_little_or_nothing_in_it_is_shown(values: list[float]) -> None:
+    html = Distribution.of([*values, -1.0])._repr_html_()
+    cells(html)
+    assert "nan" not in html
+    assert "1 invalid left out" in html
+
+
+@given(st.lists(st.floats(0, 1e300), max_size=30))
+def test_any_distribution_is_well_formed_and_within_its_frame(values: list[float]) -> None:
+    html = Distribution.of(values)._repr_html_()
+    for bar in ET.fromstring(html).iter("rect"):
+        assert -0.01 <= float(bar.get("x")) <= 240
+        assert 0 <= float(bar.get("width")) <= 240
+
+
+def test_a_prefix_shows_what_it_cost_and_how_long_tasks_take() -> None:
+    html = prefix([1.0, 3.0], failed=2)._repr_html_()
+    titles, figures = cells(html)
+    row = dict(zip(titles, figures, strict=True))
+    assert row == {"compute": "4.0 s", "wasted": "2.0 s", "ok": "2", "failed": "2"}
+    assert "compute: 2 values, mean 2.0 s" in html
+
+
+def test_a_snapshot_shows_the_prefixes_that_cost_most() -> None:
+    found = Snapshot(
+        at=1060.0,
+        start=1000.0,
+        thread_seconds=240.0,
+        nthreads=4,
+        prefixes={f"p{i}": prefix([float(i + 1)] * 3, lost=1) for i in range(MOST_ROWS + 5)},
+        workers=(WorkerStatus(address="a"),),
+    )
+    html = found._repr_html_()
+    head, first, *others = cells(html)
+    assert head == ["prefix", "compute", "running", "ok", "not ok", "p50", "p95"]
+    assert first == ["p16", "51.0 s", "", "3", "1", "17.0 s", "17.0 s"]
+    assert len(others) == MOST_ROWS - 1
+    assert "and 5 more" in html
+    assert "1 worker, 4 threads" in html
+    cells(replace(found, prefixes={})._repr_html_())
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_name_is_more_than_text(name: str) -> None:
+    stats = replace(
+        prefix([1.0]), durations={"compute": Distribution.of([1.0]), name: Distribution.of([1.0])}
+    )
+    for html in (
+        stats._repr_html_(),
+        Snapshot(at=2.0, start=1.0, prefixes={name: stats})._repr_html_(),
+    ):
+        html.encode()
+        tags = {element.tag for element in ET.fromstring(html).iter()}
+        assert not tags & {"script", "img"}
+        assert len(html) < 5_000
