@@ -108,6 +108,25 @@ async def test_unregistering_the_plugin_alone_removes_the_rest_too(c, s, a):
 
 
 @gen_cluster(client=True, nthreads=[("", 1)])
+async def test_workers_may_take_their_time_to_load_their_part(c, s, a, monkeypatch):
+    ticks = []
+
+    async def slow(self, *args, **kwargs):
+        # as often as the clock would in the meantime
+        s.periodic_callbacks["taskmeter"].callback()
+        ticks.append(s.plugins.get("taskmeter"))
+        return await register(self, *args, **kwargs)
+
+    register = Scheduler.register_worker_plugin
+    monkeypatch.setattr(Scheduler, "register_worker_plugin", slow)
+    await taskmeter.install(c)
+    assert ticks == [None], "it had not been registered itself"
+    assert (await taskmeter.snapshot(c)).prefixes == {}
+    s.periodic_callbacks["taskmeter"].callback()
+    assert (await taskmeter.snapshot(c)).errors == {}
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
 async def test_an_error_in_any_hook_is_counted_and_hurts_nobody(c, s, a, monkeypatch):
     await taskmeter.install(c)
     scheduler_side, worker_side = s.plugins["taskmeter"], a.plugins["taskmeter"]
