@@ -47,6 +47,11 @@ class Settings:
         Task groups that are remembered after Dask has forgotten them.
     tracked_pairs
         Pairs of workers whose transfers are kept apart.
+    durations
+        What is done with forecasts of durations: ``"on"`` gives them to Dask, ``"shadow"`` compares
+        them with Dask's own averages, ``"off"`` makes none.
+    max_forecasts
+        Prefixes of which durations are forecast.
     occupancy
         Count the time that tasks spend in each state, which costs the scheduler a microsecond or
         two a task.
@@ -58,6 +63,11 @@ class Settings:
         Show the families in Dask's own ``/metrics`` too, when the process holds one server.
     duration_buckets, bytes_buckets
         Upper bounds of the classic buckets of histograms: of seconds; of bytes and bytes a second.
+    stalled_seconds
+        An attempt is stalled when its CPU clock has stood still for so long.
+    timestamps
+        Show the figures that workers report as of their last report, with its time, and not
+        extrapolated.
     otlp_endpoint
         The OpenTelemetry receiver to which metrics are pushed; none if empty.
     otlp_interval_seconds
@@ -70,12 +80,16 @@ class Settings:
     tracked_series: int = 10_000
     tracked_groups: int = 1_000
     tracked_pairs: int = 1_000
+    durations: str = "shadow"
+    max_forecasts: int = 1_000
     occupancy: bool = True
     recent_seconds: float = 600.0
     extrapolation_intervals: float = 3.0
     join_dask_metrics: bool = True
     duration_buckets: tuple[float, ...] = DURATION_BUCKETS
     bytes_buckets: tuple[float, ...] = BYTES_BUCKETS
+    stalled_seconds: float = 30.0
+    timestamps: bool = False
     otlp_endpoint: str = ""
     otlp_interval_seconds: float = 15.0
 
@@ -99,6 +113,8 @@ class Settings:
             tracked_series=_read("tracked-series", default.tracked_series, _positive_int),
             tracked_groups=_read("tracked-groups", default.tracked_groups, _positive_int),
             tracked_pairs=_read("tracked-pairs", default.tracked_pairs, _positive_int),
+            durations=_read("durations", default.durations, _mode),
+            max_forecasts=_read("max-forecasts", default.max_forecasts, _positive_int),
             occupancy=_read("occupancy", default.occupancy, _boolean),
             recent_seconds=_read("recent-seconds", default.recent_seconds, _positive_float),
             extrapolation_intervals=_read(
@@ -109,6 +125,8 @@ class Settings:
                 "duration-buckets", default.duration_buckets, _bounds, takes=_BUCKETS
             ),
             bytes_buckets=_read("bytes-buckets", default.bytes_buckets, _bounds, takes=_BUCKETS),
+            stalled_seconds=_read("stalled-seconds", default.stalled_seconds, _positive_float),
+            timestamps=_read("timestamps", default.timestamps, _boolean),
             otlp_endpoint=_read(
                 "otlp-endpoint", default.otlp_endpoint, _web_address, takes=_ENDPOINT
             ),
@@ -141,6 +159,14 @@ def _positive_float(value: Any) -> float:
     if not 0 < number < float("inf"):
         raise ValueError(value)
     return number
+
+
+def _mode(value: Any) -> str:
+    # YAML takes a bare on and off for booleans
+    mode = {True: "on", False: "off"}.get(value, value)
+    if mode not in {"off", "shadow", "on"}:
+        raise ValueError(value)
+    return str(mode)
 
 
 def _boolean(value: Any) -> bool:

@@ -123,6 +123,10 @@ class RunningAttempt:
     still_seconds: float = 0.0
     frame: str = ""
 
+    def stalled(self, threshold_seconds: float) -> bool:
+        """Tell whether its CPU clock has stood still for so long."""
+        return self.cpu_seconds is not None and self.still_seconds >= threshold_seconds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:

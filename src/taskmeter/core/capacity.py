@@ -17,14 +17,15 @@ class ThreadSeconds:
     def __init__(self, nthreads: int, at: float) -> None:
         self.nthreads = nthreads
         self._seconds = 0.0
-        self._at = at
+        #: when they changed last
+        self.at = at
 
     def change(self, nthreads: int, at: float) -> None:
         """Note how many threads there are from `at` on; a clock that steps back adds nothing."""
         self._seconds = self.value(at)
-        self._at = max(self._at, at)
+        self.at = max(self.at, at)
         self.nthreads = nthreads
 
     def value(self, now: float) -> float:
         """Give the thread seconds up to `now`."""
-        return self._seconds + self.nthreads * max(0.0, now - self._at)
+        return self._seconds + self.nthreads * max(0.0, now - self.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from taskmeter.core.attempts import OTHER, OUTCOMES, InFlight, Key, PrefixTotals
 from taskmeter.core.capacity import ThreadSeconds
@@ -15,6 +15,8 @@ from taskmeter.core.measurements import Measured, Measurements
 from taskmeter.core.meters import Meter, Used
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.report import Report
+from taskmeter.core.report_time import ReportTime
+from taskmeter.core.scheduler_facts import SchedulerFacts
 from taskmeter.core.series import Series
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import (
@@ -30,53 +32,38 @@ from taskmeter.core.tally import Tally
 _REMEMBERED = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerFacts:
-    """What the scheduler itself knows, and no worker can tell.
-
-    Parameters
-    ----------
-    workers
-        How well each worker is metered.
-    errors
-        Contained errors.
-    state_seconds, states
-        ``{prefix: {state: task seconds}}`` and ``{prefix: {state: tasks}}``.
-    recomputed
-        ``{prefix: seconds of results that were computed again}``.
-    worker_state_seconds, worker_states
-        ``{state: worker seconds}`` and ``{state: workers}``.
-    """
-
-    workers: tuple[WorkerStatus, ...] = ()
-    errors: Mapping[str, int] = field(default_factory=dict)
-    state_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    states: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    recomputed: Mapping[str, float] = field(default_factory=dict)
-    worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
-    worker_states: Mapping[str, int] = field(default_factory=dict)
-
-
 _NO_FACTS = SchedulerFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Instant:
-    """When a snapshot is taken: on the fleet's clock, in Unix time; and whether in detail."""
+    """When a snapshot is taken, and how.
+
+    Parameters
+    ----------
+    now, at
+        The instant on the fleet's clock and in Unix time.
+    details
+        As in `Fleet.snapshot`.
+    intervals
+        Reports are extrapolated over so many of their intervals; 0 for as they came.
+    """
 
     now: float
     at: float
     details: bool
+    intervals: float
 
 
 class _Running:
     """Sums over the attempts in flight of one prefix, while a snapshot is made."""
 
-    __slots__ = ("executing", "oldest_age", "used")
+    __slots__ = ("executing", "oldest_age", "stalled", "used")
 
     def __init__(self, carried: Used) -> None:
         self.used = carried
         self.executing = 0
+        self.stalled = 0
         self.oldest_age = -1.0
 
 
@@ -98,6 +85,8 @@ class Fleet:
         A running attempt is extrapolated over at most this many report intervals.
     measurements
         Keeps the distributions; by default one with its own defaults.
+    stalled_seconds
+        An attempt is stalled when its CPU clock has stood still for so long.
     """
 
     def __init__(
@@ -108,10 +97,12 @@ class Fleet:
         max_prefixes: int = 10_000,
         intervals: float = 3.0,
         measurements: Measurements | None = None,
+        stalled_seconds: float = 30.0,
     ) -> None:
         self.capacity = ThreadSeconds(nthreads, at)
         self.max_prefixes = max_prefixes
         self.intervals = intervals
+        self.stalled_seconds = stalled_seconds
         self.measurements = Measurements(at=at) if measurements is None else measurements
         #: {what: times} reports and events that were ignored, and why
         self.anomalies: dict[str, int] = {}
@@ -127,8 +118,9 @@ class Fleet:
         self.idle = IdleAccount(at)
         self._departed_invalid = 0
         self._departed_errors: dict[str, int] = {}
-        #: {prefix: the highest values given so far}
-        self._marks: dict[str, Used] = {}
+        self._told = ReportTime(at)
+        #: {extrapolated: {prefix: the highest values given so far}}
+        self._marks: dict[bool, dict[str, Used]] = {True: {}, False: {}}
 
     # Events
 
@@ -194,6 +186,7 @@ class Fleet:
         )
         if report.capacity is not None:
             self.idle.report(worker, report.capacity, at)
+        self._told.note(at)
         return True
 
     def take(
@@ -206,6 +199,7 @@ class Fleet:
         present: Callable[[str], bool] = lambda worker: True,  # noqa: ARG005 (as far as is known)
     ) -> bool:
         """Take in what a worker measured; see `Measurements.apply`."""
+        self._told.note(at)
         return self.measurements.apply(
             parcel, worker, at, admit=self._known, span=span, present=present
         )
@@ -247,6 +241,7 @@ class Fleet:
         self._departed_invalid += meter.report.invalid
         for where, times in meter.report.errors.items():
             self._departed_errors[where] = self._departed_errors.get(where, 0) + times
+        self._told.note(at)
         age = meter.report_age(at, self.intervals)
         self.idle.depart(worker, at, age, meter.compute(at, self.intervals))
         for attempt in meter.report.running:
@@ -310,6 +305,7 @@ class Fleet:
         start: float,
         facts: SchedulerFacts = _NO_FACTS,
         details: bool = True,
+        extrapolate: bool = True,
     ) -> Snapshot:
         """Give everything as it stands at `now`.
 
@@ -323,7 +319,12 @@ class Fleet:
             What the scheduler knows besides.
         details
             List the attempts in flight, groups, pairs of workers and recent durations, too.
+        extrapolate
+            Extrapolate what workers reported to `now`. Otherwise it is as they reported it, and the
+            capacity as of the latest report, whose time is in the snapshot: then it only changes
+            with that time.
         """
+        self._told.note(self.capacity.at)
         measured = self.measurements.prefixes()
         if OTHER in measured:
             # there may be too many series though there are not too many prefixes
@@ -332,17 +333,18 @@ class Fleet:
             self._tally(name)
         running = {name: _Running(self._carried.get(name, Used())) for name in self._tallies}
         in_flight: list[InFlight] = []
+        intervals = self.intervals if extrapolate else 0.0
+        instant = _Instant(now=now, at=at, details=details, intervals=intervals)
         for worker, meter in self._meters.items():
-            self._add_running(running, meter, now)
+            self._add_running(running, meter, instant)
             if details:
-                in_flight += self._in_flight(worker, meter, now, at)
-        instant = _Instant(now=now, at=at, details=details)
+                in_flight += self._in_flight(worker, meter, instant)
         prefixes = {
             name: self._stats(name, row, measured.get(name), facts, instant)
             for name, row in running.items()
         }
-        thread_seconds = self.capacity.value(now)
-        workers = tuple(self._worker_status(w, now) for w in facts.workers)
+        thread_seconds = self.capacity.value(now if extrapolate else self._told.latest)
+        workers = tuple(self._worker_status(w, instant) for w in facts.workers)
         return Snapshot(
             at=at,
             start=start,
@@ -359,27 +361,31 @@ class Fleet:
             transfers=self.measurements.transfers(pairs=details),
             activities=self.measurements.activities(),
             activity_totals=self.measurements.activity_totals(),
-            idle_seconds=self._idle(now, thread_seconds, prefixes),
+            idle_seconds=self._idle(instant, thread_seconds, prefixes),
             worker_state_seconds=facts.worker_state_seconds,
             worker_states=facts.worker_states,
+            late=facts.late,
+            remaining=facts.remaining,
+            reported_at=None if extrapolate else self._told.unix(now, at),
         )
 
-    def _add_running(self, rows: dict[str, _Running], meter: Meter, now: float) -> None:
+    def _add_running(self, rows: dict[str, _Running], meter: Meter, instant: _Instant) -> None:
         for attempt in meter.report.running:
             row = rows[self._admit(attempt.prefix)]
-            row.used = row.used.plus(meter.used(attempt, now, self.intervals))
-            if (attempt.key, attempt.run_id) not in meter.ended:
+            row.used = row.used.plus(meter.used(attempt, instant.now, instant.intervals))
+            if not instant.intervals or (attempt.key, attempt.run_id) not in meter.ended:
                 row.executing += 1
-                row.oldest_age = max(row.oldest_age, meter.age(attempt, now))
+                row.stalled += attempt.stalled(self.stalled_seconds)
+                row.oldest_age = max(row.oldest_age, meter.age(attempt, instant.now))
 
-    def _in_flight(self, worker: str, meter: Meter, now: float, at: float) -> Iterator[InFlight]:
+    def _in_flight(self, worker: str, meter: Meter, instant: _Instant) -> Iterator[InFlight]:
         for attempt in meter.running():
-            used = meter.used(attempt, now, self.intervals)
+            used = meter.used(attempt, instant.now, instant.intervals)
             yield InFlight(
                 worker=worker,
                 key=str(attempt.key),
                 prefix=self._admit(attempt.prefix),
-                start=at - meter.age(attempt, now),
+                start=instant.at - meter.age(attempt, instant.now),
                 compute_seconds=used.compute,
                 seceded_seconds=used.seceded,
                 seceded=attempt.seceded,
@@ -400,13 +406,14 @@ class Fleet:
         measured = measured or Measured()
         totals = self._tallies[name].totals()
         ended = Used(totals.compute_seconds, totals.seceded_seconds, totals.cpu_seconds)
-        used = ended.plus(running.used).highest(self._marks.get(name, Used()))
-        self._marks[name] = used
+        marks = self._marks[instant.intervals > 0]
+        used = marks[name] = ended.plus(running.used).highest(marks.get(name, Used()))
         return PrefixStats(
             compute_seconds=used.compute,
             seceded_seconds=used.seceded,
             cpu_seconds=used.cpu,
             executing=running.executing,
+            stalled=running.stalled,
             attempts=totals.attempts,
             oldest_start=None if running.oldest_age < 0 else instant.at - running.oldest_age,
             durations=measured.durations,
@@ -419,6 +426,8 @@ class Fleet:
             recomputed_seconds=facts.recomputed.get(name, 0.0),
             state_seconds=facts.state_seconds.get(name, {}),
             states=facts.states.get(name, {}),
+            expected=facts.expected.get(name),
+            late=facts.late_total.get(name, 0),
             **measured.single,
         )
 
@@ -438,31 +447,33 @@ class Fleet:
         return found
 
     def _idle(
-        self, now: float, thread_seconds: float, prefixes: Mapping[str, PrefixStats]
+        self, instant: _Instant, thread_seconds: float, prefixes: Mapping[str, PrefixStats]
     ) -> dict[str, float]:
         found = self.idle.departed()
         for worker in self._meters:
-            for reason, seconds in self._idle_of(worker, now).items():
+            for reason, seconds in self._idle_of(worker, instant).items():
                 found[reason] += seconds
         compute = sum(stats.compute_seconds for stats in prefixes.values())
         found[UNKNOWN] = max(0.0, thread_seconds - compute - sum(found.values()))
         return found
 
-    def _idle_of(self, worker: str, now: float) -> dict[str, float]:
+    def _idle_of(self, worker: str, instant: _Instant) -> dict[str, float]:
         meter = self._meters[worker]
-        age = meter.report_age(now, self.intervals)
-        return self.idle.worker(worker, now, age, meter.compute(now, self.intervals))
+        age = meter.report_age(instant.now, instant.intervals)
+        compute = meter.compute(instant.now, instant.intervals)
+        return self.idle.worker(worker, instant.now, age, compute)
 
-    def _worker_status(self, status: WorkerStatus, now: float) -> WorkerStatus:
+    def _worker_status(self, status: WorkerStatus, instant: _Instant) -> WorkerStatus:
         meter = self._meters.get(status.address)
         if meter is None or meter.report.capacity is None:
             return status
-        seconds = meter.report.capacity.at_age(meter.report_age(now, self.intervals))
+        age = meter.report_age(instant.now, instant.intervals)
+        seconds = meter.report.capacity.at_age(age)
         return replace(
             status,
             thread_seconds=sum(seconds.values()),
-            compute_seconds=meter.compute(now, self.intervals),
-            idle_seconds=self._idle_of(status.address, now),
+            compute_seconds=meter.compute(instant.now, instant.intervals),
+            idle_seconds=self._idle_of(status.address, instant),
         )
 
     def _errors(self, more: Mapping[str, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, InFlight
 from taskmeter.core.distribution import Distribution
+from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.quantiles import QUANTILES
 from taskmeter.core.stats import (
     ActivityTotals,
@@ -105,11 +106,21 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
             (row["context"], row["activity"]): distribution(row["seconds"])
             for row in data.get("activities", ())
         },
+        "late": tuple(LateAttempt(**known(LateAttempt, row)) for row in data.get("late", ())),
+        "remaining": _remaining(data.get("remaining")),
         "activity_totals": {
             (row["context"], row["activity"]): ActivityTotals(**known(ActivityTotals, row))
             for row in data.get("activity_totals", ())
         },
     }
+
+
+def _remaining(row: Any) -> Remaining | None:
+    if row is None:
+        return None
+    found = known(Remaining, row)
+    found["responsible"] = tuple(found.get("responsible", ()))
+    return Remaining(**found)
 
 
 def distribution(data: Any) -> Distribution:
@@ -141,6 +152,8 @@ def _prefix_stats(row: Mapping[str, Any]) -> PrefixStats:
         name: ActivityTotals(**known(ActivityTotals, totals))
         for name, totals in found.get("activities", {}).items()
     }
+    if found.get("expected") is not None:
+        found["expected"] = Expected(**known(Expected, found["expected"]))
     if found.get("slowest") is not None:
         found["slowest"] = SlowAttempt(**known(SlowAttempt, found["slowest"]))
     return PrefixStats(**found)

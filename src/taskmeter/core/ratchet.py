@@ -13,7 +13,7 @@ NameT = TypeVar("NameT", bound=Hashable)
 
 
 class Ratchet:
-    """Shows of each counter the highest value so far.
+    """Shows of each counter the highest value so far, and none disappears.
 
     What an attempt in flight spends its time on is known better when it has ended: what was taken
     for waiting turns out to be an activity that its code metered itself. A snapshot tells the
@@ -21,36 +21,41 @@ class Ratchet:
     """
 
     def __init__(self) -> None:
-        #: {what: the highest value so far}
-        self._marks: dict[tuple[Hashable, ...], float] = {}
+        #: {prefix: {activity: the highest totals so far}}
+        self._prefixes: dict[str, dict[str, ActivityTotals]] = {}
+        #: {(context, activity): the highest totals so far} outside of tasks
+        self._outside: dict[tuple[str, str], ActivityTotals] = {}
+        #: {reason: the most idle seconds so far}
+        self._idle: dict[str, float] = {}
+        #: {state: the most worker seconds so far}
+        self._workers: dict[str, float] = {}
 
     def hold(self, snapshot: Snapshot) -> Snapshot:
-        """Give the snapshot with activities and idleness that never fall."""
+        """Give the snapshot with activities, idleness and worker states that never fall."""
         return replace(
             snapshot,
             prefixes={
-                name: replace(stats, activities=self._activities(stats.activities, name))
+                name: replace(
+                    stats,
+                    activities=_totals(self._prefixes.setdefault(name, {}), stats.activities),
+                )
                 for name, stats in snapshot.prefixes.items()
             },
-            activity_totals=self._activities(snapshot.activity_totals, None),
-            idle_seconds={
-                reason: self._highest(seconds, "idle", reason)
-                for reason, seconds in snapshot.idle_seconds.items()
-            },
+            activity_totals=_totals(self._outside, snapshot.activity_totals),
+            idle_seconds=_seconds(self._idle, snapshot.idle_seconds),
+            worker_state_seconds=_seconds(self._workers, snapshot.worker_state_seconds),
         )
 
-    def _activities(
-        self, activities: Mapping[NameT, ActivityTotals], prefix: str | None
-    ) -> dict[NameT, ActivityTotals]:
-        return {
-            name: ActivityTotals(
-                seconds=self._highest(totals.seconds, "seconds", prefix, name),
-                bytes=self._highest(totals.bytes, "bytes", prefix, name),
-                count=self._highest(totals.count, "count", prefix, name),
-            )
-            for name, totals in activities.items()
-        }
 
-    def _highest(self, value: float, *what: Hashable) -> float:
-        mark = self._marks[what] = max(value, self._marks.get(what, 0.0))
-        return mark
+def _totals(
+    marks: dict[NameT, ActivityTotals], found: Mapping[NameT, ActivityTotals]
+) -> dict[NameT, ActivityTotals]:
+    for name, totals in found.items():
+        marks[name] = totals.highest(marks.get(name, ActivityTotals()))
+    return dict(marks)
+
+
+def _seconds(marks: dict[str, float], found: Mapping[str, float]) -> dict[str, float]:
+    for name, seconds in found.items():
+        marks[name] = max(seconds, marks.get(name, 0.0))
+    return dict(marks)

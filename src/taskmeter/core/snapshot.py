@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from taskmeter.core import notebook, plain
 from taskmeter.core.attempts import OUTCOMES, InFlight
 from taskmeter.core.distribution import Distribution
+from taskmeter.core.expected import LateAttempt, Remaining
 from taskmeter.core.quantiles import QUANTILES, quantiles
 from taskmeter.core.stats import (
     COMPUTE,
@@ -100,6 +101,13 @@ class Snapshot:
     worker_state_seconds, worker_states
         ``{state: worker seconds}`` and ``{state: workers now}`` of idle, partially_saturated,
         saturated, paused, retiring.
+    late
+        Attempts in flight that last longer than all but 1 % of their kind, the oldest first.
+    remaining
+        How long all that the scheduler has to do will take; None if it cannot be told.
+    reported_at
+        The figures that workers report are as of this instant (Unix time), that of the latest
+        report; None if they are extrapolated to `at`.
     """
 
     at: float
@@ -118,6 +126,9 @@ class Snapshot:
     idle_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_states: Mapping[str, int] = field(default_factory=dict)
+    late: tuple[LateAttempt, ...] = ()
+    remaining: Remaining | None = None
+    reported_at: float | None = None
 
     def stalled(self, threshold_seconds: float = 30.0) -> tuple[InFlight, ...]:
         """Give the attempts whose CPU clock has not advanced for so long, the longest first.

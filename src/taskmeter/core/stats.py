@@ -9,6 +9,7 @@ from typing import TypeVar
 from taskmeter.core import notebook
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
+from taskmeter.core.expected import Expected
 
 _Name = TypeVar("_Name")
 
@@ -87,6 +88,14 @@ class ActivityTotals:
             seconds=self.seconds + seconds, bytes=self.bytes + bytes, count=self.count + count
         )
 
+    def highest(self, other: ActivityTotals) -> ActivityTotals:
+        """Give the higher one of each unit."""
+        return ActivityTotals(
+            seconds=max(self.seconds, other.seconds),
+            bytes=max(self.bytes, other.bytes),
+            count=max(self.count, other.count),
+        )
+
     def since(self, older: ActivityTotals) -> ActivityTotals:
         """Give what was added after `older`."""
         return ActivityTotals(
@@ -123,6 +132,9 @@ class PrefixStats:
         the thread that runs the attempt. Other threads that its code uses are not in it.
     executing
         Attempts in flight, seceded ones included.
+    stalled
+        Those of them whose CPU clock has stood still for longer than the setting
+        ``taskmeter.stalled-seconds``.
     attempts
         Ended attempts, by outcome.
     oldest_start
@@ -154,12 +166,17 @@ class PrefixStats:
     state_seconds, states
         ``{state: task seconds}``, the time that tasks spent in each state of the scheduler, and
         ``{state: tasks}`` now.
+    expected
+        What an attempt is expected to take; None where nothing is known.
+    late
+        Attempts that were found to be late so far.
     """
 
     compute_seconds: float = 0.0
     seceded_seconds: float = 0.0
     cpu_seconds: float = 0.0
     executing: int = 0
+    stalled: int = 0
     attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
     oldest_start: float | None = None
     durations: Mapping[str, Distribution] = field(default_factory=no_durations)
@@ -172,6 +189,8 @@ class PrefixStats:
     recomputed_seconds: float = 0.0
     state_seconds: Mapping[str, float] = field(default_factory=dict)
     states: Mapping[str, int] = field(default_factory=dict)
+    expected: Expected | None = None
+    late: int = 0
 
     @property
     def ended(self) -> int:
@@ -218,6 +237,7 @@ class PrefixStats:
             activities=activities_since(self.activities, older.activities),
             recomputed_seconds=max(0.0, self.recomputed_seconds - older.recomputed_seconds),
             state_seconds=seconds_since(self.state_seconds, older.state_seconds),
+            late=max(0, self.late - older.late),
         )
 
 

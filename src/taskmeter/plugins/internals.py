@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+import dask.config
 from distributed import scheduler as dask_scheduler
 from distributed.utils import key_split_group
 
@@ -159,6 +160,46 @@ def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
     if task is None or task.processing_on is None or task.processing_on.address != worker:
         return False
     return getattr(task, "run_id", run_id) == run_id
+
+
+def attempt_of(task: Any) -> tuple[Key, int]:
+    """Give (key, run id) of a scheduler's task: its latest attempt (``TaskState.run_id``)."""
+    run_id = getattr(task, "run_id", None)
+    return task.key, 0 if run_id is None else run_id
+
+
+#: Of so many dependencies bytes are added up.
+_MOST_INPUTS = 100
+
+
+def input_bytes(task: Any) -> float | None:
+    """Give the bytes of a task's dependencies; None if there are many, or their size is unknown."""
+    dependencies = task.dependencies
+    if len(dependencies) > _MOST_INPUTS:
+        return None
+    sizes = [dependency.nbytes for dependency in dependencies]
+    return None if any(size is None or size < 0 for size in sizes) else float(sum(sizes))
+
+
+def expected_by_dask(scheduler: Any, prefix: str) -> float | None:
+    """Give what Dask takes a task of a prefix to last, as ``get_task_duration`` has it.
+
+    Needs ``TaskPrefix.duration_average``, ``.max_exec_time`` and ``UNKNOWN_TASK_DURATION``.
+    """
+    found = scheduler.task_prefixes.get(prefix)
+    if found is None:
+        return None
+    if found.duration_average >= 0:
+        return float(found.duration_average)
+    if getattr(found, "max_exec_time", -1) > 0:
+        return 2.0 * float(found.max_exec_time)
+    unknown = getattr(scheduler, "UNKNOWN_TASK_DURATION", None)
+    return None if unknown is None else float(unknown)
+
+
+def has_default_duration(prefix: str) -> bool:
+    """Tell whether Dask's configuration says what a prefix takes (``default-task-durations``)."""
+    return prefix in dask.config.get("distributed.scheduler.default-task-durations", {})
 
 
 def task_states() -> tuple[str, ...]:

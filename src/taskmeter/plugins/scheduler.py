@@ -13,19 +13,23 @@ from tornado.ioloop import PeriodicCallback
 
 from taskmeter.config import Settings
 from taskmeter.core.attempts import Key
-from taskmeter.core.fleet import Fleet, SchedulerFacts
+from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.pacing import Pacer
 from taskmeter.core.ratchet import Ratchet
 from taskmeter.core.report import PROTOCOL, ReportError
-from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
+from taskmeter.core.scheduler_facts import SchedulerFacts
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
+from taskmeter.plugins.forecasting import Forecasting
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error, logger
 from taskmeter.plugins.loader import LOADER, make_loader
-from taskmeter.plugins.states import LostResults, TaskStates, WorkerStates
+from taskmeter.plugins.pages import add_pages
+from taskmeter.plugins.steering import Steering
+from taskmeter.plugins.transits import Transits
 from taskmeter.plugins.transport import pack_snapshot, unpack, unpack_parcel
 from taskmeter.plugins.unmetered import UnmeteredWorkers
 from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
@@ -40,9 +44,6 @@ METADATA_KEY = "taskmeter"
 
 #: A worker has this many heartbeats' time for its first report, then it counts as unmetered.
 GRACE_INTERVALS = 4
-
-#: States in which a task waits on the scheduler for a worker.
-HELD = frozenset({QUEUED, NO_WORKER})
 
 #: So many series of a kind are folded at a time, which takes some 5 ms.
 FOLD_MOST = 500
@@ -64,6 +65,8 @@ class Receiver:
     def heartbeat(self, ws: Any, data: Any) -> None:
         """Take in what a worker's heartbeat brings; never raises."""
         self.take(ws.address, data)
+        if self.meter is not None:
+            self.meter.steering.after_heartbeat(ws)
 
     def take(self, worker: str, data: Any = None, samples: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 (a peer of another version may send more)
         """Take in a report and a parcel of samples; never raises."""
@@ -90,6 +93,7 @@ class SchedulerMeter(SchedulerPlugin):
         #: {where: times} errors in hooks
         self.errors: dict[str, int] = {}
         self._receiver: Receiver | None = None
+        self.otlp: OtlpExporter | None = None
         #: `start` has ended, after which the scheduler has it among its plugins
         self._started = False
 
@@ -115,21 +119,33 @@ class SchedulerMeter(SchedulerPlugin):
                 pairs=settings.tracked_pairs,
                 window=settings.recent_seconds,
             ),
+            stalled_seconds=settings.stalled_seconds,
         )
-        #: {key: since when a task waits for a worker}
-        self._held: dict[Key, float] = {}
-        self._tasks = scheduler.tasks
-        self._worker_states = WorkerStates(scheduler, now)
-        self._idle, self._saturated = scheduler.idle, scheduler.saturated
-        self._task_states = TaskStates(scheduler, now, max_prefixes=settings.tracked_prefixes)
-        self._rows = self._task_states.rows
-        self._began = now
-        self.lost_results = LostResults()
-        self._lost = self.lost_results.keys
-        self.occupancy = settings.occupancy
+        self._stamped = settings.timestamps
         self.pacer = Pacer()
         self.ratchet = Ratchet()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
+        self.steering = Steering(scheduler, mode=settings.durations, errors=self.errors)
+        self.forecasting = Forecasting(
+            scheduler,
+            self.fleet,
+            now,
+            max_prefixes=settings.max_forecasts,
+            steering=self.steering,
+        )
+        self.transits = Transits(
+            scheduler,
+            now,
+            fleet=self.fleet,
+            unmetered=self.unmetered,
+            errors=self.errors,
+            occupancy=settings.occupancy,
+            max_prefixes=settings.tracked_prefixes,
+            note_end=self.forecasting.note if settings.durations != "off" else None,
+            means=self.steering.means,
+        )
+        # one call less at every transition of every task
+        self.transition = self.transits.hook()
         # The scheduler's side comes first: a report must find somebody to take it.
         self._receiver = scheduler.extensions[EXTENSION] = Receiver(self)
         scheduler.stream_handlers[STREAM_OP] = self._receiver.take
@@ -140,6 +156,10 @@ class SchedulerMeter(SchedulerPlugin):
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
             scheduler, exporter, snapshot=self.snapshot
         )
+        self._remove_pages = contained(self.errors, "pages", add_pages)(
+            scheduler, self.snapshot, errors=self.errors
+        )
+        self.otlp = self._push(settings)
         for address in scheduler.workers:
             self._watch(address, now)
         self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), 500)
@@ -150,13 +170,32 @@ class SchedulerMeter(SchedulerPlugin):
         )
         self._started = True
 
+    def _push(self, settings: Settings) -> OtlpExporter | None:
+        """Begin to push the figures by OTLP, if that is wanted."""
+        loop = asyncio.get_running_loop()
+
+        async def scrape() -> Snapshot:
+            return self.scrape()
+
+        def take() -> Snapshot:
+            return asyncio.run_coroutine_threadsafe(scrape(), loop).result(REFRESH_SECONDS)
+
+        return start_otlp(take, settings)
+
     async def close(self) -> None:
         """Leave nothing behind when the scheduler closes."""
+        await self._end_push()
         self._remove()
+
+    async def _end_push(self) -> None:
+        otlp, self.otlp = self.otlp, None
+        if otlp is not None:
+            await asyncio.to_thread(otlp.stop, self.scrape())
 
     async def uninstall(self, comm: Any = None) -> str:  # noqa: ARG002 (Dask's handlers get a comm)
         """Stop metering, on the workers too."""
         scheduler = self.scheduler
+        await self._end_push()
         self._remove()
         if scheduler.plugins.get(self.name) is self:
             await scheduler.unregister_scheduler_plugin(self.name)
@@ -169,6 +208,11 @@ class SchedulerMeter(SchedulerPlugin):
             return
         self._receiver.meter = None
         self._receiver = None
+        self.__dict__.pop("transition", None)
+        self.steering.stop()
+        otlp, self.otlp = self.otlp, None
+        if otlp is not None:
+            asyncio.get_running_loop().run_in_executor(None, otlp.stop)
         self._tending.stop()
         self.scheduler.periodic_callbacks.pop("taskmeter", None)
         for operation in (SNAPSHOT_OP, UNINSTALL_OP):
@@ -176,6 +220,8 @@ class SchedulerMeter(SchedulerPlugin):
         self.scheduler.task_metadata.pop(METADATA_KEY, None)
         if self._mount is not None:
             contained(self.errors, "unmount", self._mount.unmount)()
+        if self._remove_pages is not None:
+            contained(self.errors, "remove pages", self._remove_pages)()
 
     def _announce(self) -> None:
         self.scheduler.task_metadata[METADATA_KEY] = {"version": __version__, "protocol": PROTOCOL}
@@ -193,12 +239,11 @@ class SchedulerMeter(SchedulerPlugin):
     def log_event(self, topic: str, msg: Any) -> None:  # noqa: ARG002
         """Note that a worker changed its status."""
         if isinstance(msg, dict) and msg.get("action") == "worker-status-change":
-            contained(self.errors, "log_event", self._worker_states.look)(monotonic())
+            contained(self.errors, "log_event", self.transits.workers.look)(monotonic())
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
         """Say again that taskmeter is here: the scheduler has just forgotten all metadata."""
-        self._held.clear()
-        self._lost.clear()
+        self.transits.restart()
         contained(self.errors, "restart", self._announce)()
 
     def receive(self, worker: str, data: Any) -> None:
@@ -244,85 +289,16 @@ class SchedulerMeter(SchedulerPlugin):
     def _joined(self, nthreads: int, worker: str) -> None:
         now = monotonic()
         self.fleet.capacity.change(nthreads, now)
-        self._worker_states.look(now)
+        self.transits.workers.look(now)
         self._watch(worker, now)
 
     def _left(self, nthreads: int, worker: str) -> None:
         now = monotonic()
         self.fleet.capacity.change(nthreads, now)
         self.fleet.depart(worker, now)
-        self._worker_states.look(now)
+        self.forecasting.depart(worker)
+        self.transits.workers.look(now)
         self.unmetered.forget(worker)
-
-    # Transitions
-
-    def transition(self, key: Key, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Note what the scheduler alone can tell: how long tasks and workers are in which state.
-
-        The scheduler calls this at every transition of every task, so it does next to nothing.
-        """
-        if start == "released" and finish == "forgotten" and not self._lost:
-            return
-        try:
-            now = monotonic()
-            if self.occupancy:
-                try:
-                    row = self._rows[self._tasks[key].prefix]
-                except KeyError:
-                    row = self._task_states.add(key)
-                moment = complex(now - self._began, 1.0)
-                row[start] += moment
-                row[finish] -= moment
-            if start == "processing" or finish == "processing":
-                self._note_processing(key, start, finish, now, kwargs)
-            elif start != "released":
-                self._note_other(key, start, finish, now)
-            elif self._lost and finish == "forgotten":
-                self._lost.discard(key)
-        except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
-            count_error(self.errors, "transition")
-
-    def _note_processing(
-        self, key: Key, start: str, finish: str, now: float, kwargs: dict[str, Any]
-    ) -> None:
-        """Note that a task went to a worker, or is done there."""
-        workers = self._worker_states
-        if len(self._idle) != workers.idle or len(self._saturated) != workers.saturated:
-            workers.look(now)
-        if start in HELD:
-            self._release(key, now, stage=start)
-        elif start == "processing" and (self._lost or self.unmetered):
-            self._note_end(key, finish, now, kwargs)
-
-    def _note_end(self, key: Key, finish: str, now: float, kwargs: dict[str, Any]) -> None:
-        task = self._tasks[key]
-        startstops = kwargs.get("startstops")
-        if finish == "memory":
-            self.lost_results.finished(task, internals.compute_seconds(startstops))
-        if self.unmetered:
-            self.unmetered.note(
-                key, task.prefix.name, finish, now, kwargs.get("worker"), startstops
-            )
-
-    def _note_other(self, key: Key, start: str, finish: str, now: float) -> None:
-        """Note that a task has to wait, waits no more, or that its result went."""
-        if finish in HELD:
-            self._held[key] = now
-            if len(self._held) == 1:
-                self.fleet.idle.note_backlog(now, some=True)
-        elif start in HELD:
-            self._release(key, now)
-        elif start == "memory":
-            self.lost_results.released(self._tasks[key])
-
-    def _release(self, key: Key, now: float, *, stage: str = "") -> None:
-        """Note that a task waits no more: it went to a worker, if a stage is given."""
-        since = self._held.pop(key, None)
-        if not self._held:
-            self.fleet.idle.note_backlog(now, some=False)
-        if stage and since is not None:
-            prefix = self._tasks[key].prefix.name
-            self.fleet.record(Series(WAIT, prefix, stage), now - since)
 
     # Workers without a meter
 
@@ -336,7 +312,9 @@ class SchedulerMeter(SchedulerPlugin):
             return
         now = monotonic()
         self._estimate(now)
-        self._worker_states.look(now)
+        if self.steering.mode != "off":
+            contained(self.errors, "forecasting", self.forecasting.update)(now)
+        self.transits.workers.look(now)
         self.fleet.measurements.fold(FOLD_MOST)
         self.fleet.measurements.tick(now)
 
@@ -361,8 +339,8 @@ class SchedulerMeter(SchedulerPlugin):
 
     # Reading
 
-    def snapshot(self, *, details: bool = True) -> Snapshot:
-        """Give everything as it stands now."""
+    def snapshot(self, *, details: bool = True, extrapolate: bool = True) -> Snapshot:
+        """Give everything as it stands now, or as far as it was reported."""
         now = monotonic()
         self._estimate(now)
         for worker, meter in tuple(self.fleet.meters.items()):
@@ -379,23 +357,29 @@ class SchedulerMeter(SchedulerPlugin):
             start=self.began,
             facts=self._facts(now, details=details),
             details=details,
+            extrapolate=extrapolate,
         )
 
     def scrape(self) -> Snapshot:
         """Give what a scrape shall show: no more compute at a time than there was capacity."""
         self.fleet.measurements.fold(FOLD_MOST)
-        return self.ratchet.hold(self.pacer.pace(self.snapshot(details=False)))
+        snapshot = self.snapshot(details=False, extrapolate=not self._stamped)
+        return self.ratchet.hold(self.pacer.pace(snapshot))
 
     def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
-        self._worker_states.look(now)
+        states = self.transits
+        states.workers.look(now)
         return SchedulerFacts(
             workers=self._workers(now) if details else (),
-            errors=self.errors,
-            state_seconds=self._task_states.seconds(now) if self.occupancy else {},
-            states=self._task_states.counts() if self.occupancy else {},
-            recomputed=dict(self.lost_results.seconds),
-            worker_state_seconds=self._worker_states.seconds(now),
-            worker_states=self._worker_states.counts(),
+            errors={**self.errors, **(self.otlp.errors if self.otlp is not None else {})},
+            state_seconds=states.tasks.seconds(now - states.at) if states.occupancy else {},
+            states=states.tasks.counts() if states.occupancy else {},
+            recomputed=dict(states.lost_results.seconds),
+            worker_state_seconds=states.workers.seconds(now),
+            worker_states=states.workers.counts(),
+            expected=self.forecasting.expected(),
+            late_total=self.forecasting.late_total,
+            late=self.forecasting.late(),
         )
 
     def _workers(self, now: float) -> tuple[WorkerStatus, ...]:

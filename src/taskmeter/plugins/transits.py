@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -12,6 +12,7 @@ from taskmeter.core.fleet import Fleet
 from taskmeter.core.occupancy import Row
 from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
 from taskmeter.plugins import internals
+from taskmeter.plugins.forecasting import Note
 from taskmeter.plugins.internals import count_error
 from taskmeter.plugins.states import LostResults, TaskStates, WorkerStates
 from taskmeter.plugins.unmetered import UnmeteredWorkers
@@ -39,6 +40,10 @@ class Transits:
         Note how long tasks are in which state.
     max_prefixes
         Prefixes that keep their name.
+    note_end
+        Is told of every task that ended on a worker; None if nobody wants to know.
+    means
+        ``{Dask's prefix: seconds}`` to put in the place of Dask's own average when a task ended.
     """
 
     def __init__(
@@ -51,6 +56,8 @@ class Transits:
         errors: dict[str, int],
         occupancy: bool,
         max_prefixes: int,
+        note_end: Callable[[Note], None] | None = None,
+        means: Mapping[Any, float] | None = None,
     ) -> None:
         self.at = at
         self.workers = WorkerStates(scheduler, at)
@@ -61,6 +68,8 @@ class Transits:
         self._fleet = fleet
         self._unmetered = unmetered
         self._errors = errors
+        self._note_ended = note_end
+        self._means = {} if means is None else means
         #: {key: since when a task waits for a worker}
         self._held: dict[Key, float] = {}
 
@@ -74,8 +83,9 @@ class Transits:
         known, add_row = self._scheduler.tasks, self.tasks.add
         idle, saturated, workers = self._scheduler.idle, self._scheduler.saturated, self.workers
         lost, unmetered = self.lost_results.keys, self._unmetered
+        note_end, means = self._note_ended, self._means
 
-        def transition(  # noqa: C901 (the same)
+        def transition(  # noqa: C901, PLR0912 (the same)
             key: Key,
             start: str,
             finish: str,
@@ -87,10 +97,11 @@ class Transits:
             try:
                 t = clock() - at
                 task = known[key]
+                prefix = task.group.prefix
                 try:
-                    row = rows[task.group.prefix]
+                    row = rows[prefix]
                 except KeyError:
-                    row = add_row(task.group.prefix)
+                    row = add_row(prefix)
                 row[start] += t
                 row[finish] -= t
                 if finish == "processing":
@@ -101,6 +112,10 @@ class Transits:
                 elif start == "processing":
                     if len(idle) != workers.idle or len(saturated) != workers.saturated:
                         workers.look(t + at)
+                    if note_end is not None:
+                        note_end((task, finish, t, kwargs))
+                        if prefix in means:
+                            prefix.duration_average = means[prefix]
                     if lost or unmetered:
                         self._note_end(task, finish, t + at, kwargs)
                 elif start == "memory":

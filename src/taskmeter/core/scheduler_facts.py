@@ -1,0 +1,44 @@
+"""What the scheduler itself knows of tasks and workers, handed to the fleet for a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from taskmeter.core.expected import Expected, LateAttempt, Remaining
+from taskmeter.core.snapshot import WorkerStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerFacts:
+    """What the scheduler itself knows, and no worker can tell.
+
+    Parameters
+    ----------
+    workers
+        How well each worker is metered.
+    errors
+        Contained errors.
+    state_seconds, states
+        ``{prefix: {state: task seconds}}`` and ``{prefix: {state: tasks}}``.
+    recomputed
+        ``{prefix: seconds of results that were computed again}``.
+    worker_state_seconds, worker_states
+        ``{state: worker seconds}`` and ``{state: workers}``.
+    expected, late_total
+        ``{prefix: what is expected of it}`` and ``{prefix: late attempts so far}``.
+    late, remaining
+        As in `Snapshot`.
+    """
+
+    workers: tuple[WorkerStatus, ...] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)
+    state_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    states: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    recomputed: Mapping[str, float] = field(default_factory=dict)
+    worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
+    worker_states: Mapping[str, int] = field(default_factory=dict)
+    expected: Mapping[str, Expected] = field(default_factory=dict)
+    late_total: Mapping[str, int] = field(default_factory=dict)
+    late: tuple[LateAttempt, ...] = ()
+    remaining: Remaining | None = None

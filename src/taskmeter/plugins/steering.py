@@ -1,0 +1,120 @@
+"""Steering: gives Dask our mean durations in place of its own moving average, where that is wanted.
+
+Dask has one attribute for what a task of a prefix is expected to take. It is written after each
+task that ended, right after Dask has put its own average there, and after each heartbeat, which may
+have reset it. Where anything goes wrong it is written no more, and Dask's own average resumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from taskmeter.core.forecasts import Completed, Outlook
+from taskmeter.plugins import internals
+from taskmeter.plugins.internals import count_error, logger
+from taskmeter.policies.durations import ErrorSummary, EstimateErrors, write
+
+#: Do nothing; compare the two; write.
+MODES = ("off", "shadow", "on")
+
+
+class Steering:
+    """Writes durations, or compares what it would write with what Dask has.
+
+    Parameters
+    ----------
+    scheduler
+        Whose prefixes.
+    mode
+        One of `MODES`.
+    errors
+        ``{where: times}``, which errors are counted in.
+    """
+
+    def __init__(self, scheduler: Any, *, mode: str, errors: dict[str, int]) -> None:
+        self.mode = mode
+        #: {Dask's prefix: seconds to write}: read by the scheduler's hook at each end of a task
+        self.means: dict[Any, float] = {}
+        self._scheduler = scheduler
+        self._errors = errors
+        #: {prefix: errors of both figures}
+        self._compared: dict[str, EstimateErrors] = {}
+        #: {prefix: (ours, Dask's)} as of the last update
+        self._figures: dict[str, tuple[float, float]] = {}
+
+    def update(self, completed: Iterable[Completed], outlook: Outlook) -> None:
+        """Compare, decide and write: after each update of the forecasts."""
+        if self.mode == "off":
+            return
+        try:
+            self._compare(completed)
+            self._decide(outlook)
+        except Exception:  # noqa: BLE001 (Dask's own average is better than a wrong one)
+            self._fail()
+
+    def after_heartbeat(self, worker_state: Any) -> None:
+        """Write again what Dask has reset because a task runs for long."""
+        if not self.means:
+            return
+        try:
+            for task in internals.executing(worker_state):
+                prefix = task.group.prefix
+                if prefix in self.means:
+                    prefix.duration_average = self.means[prefix]
+        except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
+            self._fail()
+
+    def stop(self) -> None:
+        """Write no more: Dask's own average resumes."""
+        self.mode = "off"
+        self.means.clear()
+
+    def summaries(self) -> Mapping[str, ErrorSummary]:
+        """Give ``{prefix: how far both figures were from the truth}``."""
+        return {name: errors.read() for name, errors in self._compared.items()}
+
+    def _compare(self, completed: Iterable[Completed]) -> None:
+        for one in completed:
+            if one.ok:
+                errors = self._compared.get(one.prefix)
+                if errors is None:
+                    errors = self._compared[one.prefix] = EstimateErrors()
+                ours, dask = self._figures.get(one.prefix, (0.0, 0.0))
+                errors.add(one.seconds, ours=ours, dask=dask)
+
+    def _decide(self, outlook: Outlook) -> None:
+        for name, estimate in outlook.estimates.items():
+            prefix = self._scheduler.task_prefixes.get(name)
+            if prefix is None:
+                continue
+            self._figures[name] = (
+                outlook.expectation(name).mean,
+                internals.expected_by_dask(self._scheduler, name) or 0.0,
+            )
+            if self.mode != "on":
+                continue
+            decision = write(
+                name,
+                outlook.expectation(name),
+                completions=estimate.completions,
+                dask_average=prefix.duration_average,
+                configured=internals.has_default_duration(name),
+                last=self.means.get(prefix),
+            )
+            if decision is not None:
+                self.means[prefix] = prefix.duration_average = decision.seconds
+
+    def _fail(self) -> None:
+        self.stop()
+        count_error(self._errors, "durations")
+        logger.warning("taskmeter: writes no more durations; Dask goes on with its own averages")
+
+
+def typical_error(summary: ErrorSummary) -> tuple[float | None, float | None]:
+    """Give the typical factors by which (our figure, Dask's) is off; None before there is one."""
+    ours, dask = summary.ours, summary.dask
+    return (
+        ours.factor if ours.count else None,
+        dask.factor if dask.count else None,
+    )

@@ -1,0 +1,103 @@
+"""What one more task of a prefix is expected to cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, sqrt
+from typing import Final
+
+from taskmeter.core.estimate import Estimate
+from taskmeter.core.lateness import is_late
+from taskmeter.core.prior import Prior, shrunk
+
+#: Dask's ``unknown-task-duration``
+UNKNOWN_SECONDS: Final = 0.5
+#: a running attempt that nothing tells of is expected to last as long again as it has
+_AS_LONG_AGAIN: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds that a task takes."""
+
+    mean: float
+    #: of a single task
+    variance: float
+    #: of the mean
+    standard_error: float
+
+
+def cost(
+    estimate: Estimate | None, prior: Prior | None = None, *, unknown: float = UNKNOWN_SECONDS
+) -> Cost:
+    """Give the cost of a task that has not started.
+
+    Parameters
+    ----------
+    estimate
+        Of its prefix; None when it has had no attempt.
+    prior
+        What the other prefixes say; it counts where the prefix's own attempts say little.
+    unknown
+        The seconds of a task that nothing is known of.
+
+    Notes
+    -----
+    An attempt that is late, by `taskmeter.core.lateness.is_late`, counts for itself and not for
+    those that have not started, until it completes: whether it works or hangs is not known.
+    """
+    if estimate is None or not estimate.mean >= 0:
+        return _unseen(prior, unknown)
+    if _is_led_by_late(estimate):
+        return _of_completed(estimate)
+    if prior is None:
+        mean, error = estimate.mean, estimate.standard_error
+    else:
+        shared = shrunk(estimate, prior)
+        mean, error = shared.mean, shared.standard_error
+    if estimate.completions == 0:
+        # what runs is but a bound
+        mean = max(mean, (1 + _AS_LONG_AGAIN) * estimate.at_least)
+        error = mean
+    scale = (mean / estimate.mean) ** 2 if estimate.mean > 0 else 1.0
+    return Cost(
+        mean=mean,
+        variance=_with_one_more(estimate.variance * scale, mean, estimate.effective),
+        standard_error=error if isfinite(error) else mean,
+    )
+
+
+def residual(estimate: Estimate | None, age: float) -> float:
+    """Give the expected seconds that are left to an attempt that has run for ``age``.
+
+    Without a completion it is expected to last as long again (Lindy's law, a power law of index 2).
+    """
+    if estimate is None or estimate.completions == 0:
+        return max(age, 0.0) * _AS_LONG_AGAIN
+    return max(estimate.residual(age), 0.0)
+
+
+def _unseen(prior: Prior | None, unknown: float) -> Cost:
+    if prior is None or not 0 < prior.mean < inf:
+        return Cost(mean=unknown, variance=unknown**2, standard_error=unknown)
+    expected = prior.expectation()
+    return Cost(
+        mean=expected.mean, variance=expected.mean**2, standard_error=expected.standard_error
+    )
+
+
+def _is_led_by_late(estimate: Estimate) -> bool:
+    ages = estimate.curve.open_seconds
+    return bool(ages.size) and is_late(estimate, float(ages.max()))
+
+
+def _of_completed(estimate: Estimate) -> Cost:
+    known, mean, n = estimate.curve, estimate.completed_mean, estimate.effective
+    spread = float(known.masses @ (known.seconds - mean) ** 2) / (1 - known.unseen)
+    variance = _with_one_more(spread, mean, n)
+    return Cost(mean=mean, variance=variance, standard_error=sqrt(variance / n))
+
+
+def _with_one_more(variance: float, mean: float, effective: float) -> float:
+    """Give a variance with one more completion assumed, as of an exponential law."""
+    return (effective * variance + mean**2) / (effective + 1)
