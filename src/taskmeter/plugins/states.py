@@ -27,8 +27,11 @@ class TaskStates:
         #: {Dask's prefix: its row}
         self.rows: dict[Any, Row] = {}
         for prefix in scheduler.task_prefixes.values():
-            self._occupancy.begin(prefix.name, internals.state_counts(prefix))
-            self.rows[prefix] = self._occupancy.row(prefix.name)
+            counts = internals.state_counts(prefix)
+            # Dask never drops a prefix; those without tasks may never have any again
+            if any(counts.values()):
+                self._occupancy.begin(prefix.name, counts)
+                self.rows[prefix] = self._occupancy.row(prefix.name)
 
     def add(self, prefix: Any) -> Row:
         """Make the row of a prefix that is new."""

@@ -1,0 +1,102 @@
+"""What is expected, on real worker processes: durations for Dask, late attempts, slow loads."""
+
+from __future__ import annotations
+
+import time
+
+import dask
+import pytest
+from distributed import wait
+from real_clusters import metered_cluster, nap, wait_until
+
+from taskmeter.plugins import steering
+
+
+@pytest.fixture
+def steered():
+    """Two worker processes of two threads, with durations given to Dask."""
+    with (
+        dask.config.set({"taskmeter.durations": "on"}),
+        metered_cluster(workers=2, threads=2) as metered,
+    ):
+        metered.reporting(2)
+        yield metered
+
+
+def average(metered, prefix: str) -> float:
+    return metered.scheduler.task_prefixes[prefix].duration_average
+
+
+def test_dask_reckons_with_the_mean_while_a_task_of_the_prefix_runs_for_long(steered):
+    client = steered.client
+    wait(client.map(nap, [0.05] * 40, pure=False))
+    wait_until(lambda: steered.prefix("nap").expected is not None, what="an expectation")
+    long = client.submit(nap, 4, key="nap-1")
+    begun = time.monotonic()
+    looks = []
+    while time.monotonic() < begun + 3:
+        looks.append(average(steered, "nap"))
+        time.sleep(0.1)
+    # Dask alone takes it for unknown as soon as a heartbeat tells of the long one
+    assert all(look > 0 for look in looks[5:])
+    assert max(looks) <= 1.0
+    assert steered.prefix("nap").expected.dask_seconds == pytest.approx(
+        average(steered, "nap"), rel=0.5
+    )
+    client.cancel(long)
+
+
+def test_in_shadow_nothing_is_written(cluster):
+    client = cluster.client
+    wait(client.map(nap, [0.05] * 20, pure=False))
+    long = client.submit(nap, 3, key="nap-1")
+    wait_until(lambda: average(cluster, "nap") < 0, what="Dask's own reset")
+    stats = cluster.prefix("nap")
+    assert stats.expected.seconds < 1
+    assert stats.expected.dask_seconds > stats.expected.seconds
+    assert cluster.scheduler.plugins["taskmeter"].steering.means == {}
+    client.cancel(long)
+
+
+def test_an_error_switches_it_off_for_good_and_dask_goes_on(steered, monkeypatch):
+    client = steered.client
+    wait(client.map(nap, [0.02] * 20, pure=False))
+    meter = steered.scheduler.plugins["taskmeter"]
+    wait_until(lambda: meter.steering.means, what="a duration that was written")
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(steering, "write", broken)
+    wait_until(lambda: meter.steering.mode == "off", what="the end of it")
+    assert meter.steering.means == {}
+    wait(client.map(nap, [0.02] * 20, pure=False))
+    assert average(steered, "nap") == pytest.approx(0.02, rel=0.5)
+    assert steered.snapshot().errors["durations"] == 1
+    assert len(client.scheduler_info()["workers"]) == 2
+
+
+def test_a_prefix_with_a_configured_duration_is_left_alone(steered):
+    client = steered.client
+    with dask.config.set({"distributed.scheduler.default-task-durations": {"nap": "7s"}}):
+        wait(client.map(nap, [0.02] * 20, pure=False))
+        wait_until(lambda: steered.prefix("nap").expected is not None, what="an expectation")
+        time.sleep(1.5)
+        prefixes = {prefix.name for prefix in steered.scheduler.plugins["taskmeter"].steering.means}
+        assert "nap" not in prefixes
+
+
+def test_a_late_attempt_is_told_of_once(cluster):
+    client = cluster.client
+    wait(client.map(nap, [0.1, 0.11] * 30, pure=False))
+    late = client.submit(nap, 30, key="nap-1")
+    wait_until(lambda: cluster.snapshot().late != (), what="a late attempt")
+    [found] = cluster.snapshot().late
+    assert (found.key, found.prefix) == ("nap-1", "nap")
+    assert found.age_seconds < 10
+    assert found.because
+    wait_until(lambda: cluster.snapshot().late[0].hung, timeout=30, what="that it stands still")
+    events = [event for _, event in client.get_events("taskmeter")]
+    assert [event["key"] for event in events if event["action"] == "late-attempt"] == ["nap-1"]
+    assert cluster.prefix("nap").late == 1
+    client.cancel(late)
