@@ -36,7 +36,7 @@ BEAT_SECONDS = 0.05
 LOST_SECONDS = 0.3
 
 #: What the scheduler may well say after a worker went away while it was sending.
-EXPLAINED = frozenset({"report of a departed worker", "refresh"})
+EXPLAINED = frozenset({"refresh"})
 
 #: A sample's name and labels.
 Series = tuple[str, tuple[tuple[str, str], ...]]

@@ -18,7 +18,7 @@ from taskmeter.core.report import Report
 from taskmeter.core.report_time import ReportTime
 from taskmeter.core.scheduler_facts import SchedulerFacts
 from taskmeter.core.series import Series
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot, WorkerStatus
 from taskmeter.core.stats import (
     COMPUTE,
     THREAD_CPU,
@@ -97,7 +97,7 @@ class Fleet:
         max_prefixes: int = 10_000,
         intervals: float = 3.0,
         measurements: Measurements | None = None,
-        stalled_seconds: float = 30.0,
+        stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
         self.capacity = ThreadSeconds(nthreads, at)
         self.max_prefixes = max_prefixes
@@ -154,7 +154,7 @@ class Fleet:
             False if it was ignored: repeated, late, or of a meter that has gone.
         """
         if report.meter in self._gone:
-            self._anomaly("report of a departed worker")
+            # it tells its last on its way out
             return False
         old = self._meters.get(worker)
         if old is not None and old.report.meter != report.meter:
@@ -199,7 +199,6 @@ class Fleet:
         present: Callable[[str], bool] = lambda worker: True,  # noqa: ARG005 (as far as is known)
     ) -> bool:
         """Take in what a worker measured; see `Measurements.apply`."""
-        self._told.note(at)
         return self.measurements.apply(
             parcel, worker, at, admit=self._known, span=span, present=present
         )
@@ -364,6 +363,7 @@ class Fleet:
             idle_seconds=self._idle(instant, thread_seconds, prefixes),
             worker_state_seconds=facts.worker_state_seconds,
             worker_states=facts.worker_states,
+            worker_versions=facts.worker_versions,
             late=facts.late,
             remaining=facts.remaining,
             reported_at=None if extrapolate else self._told.unix(now, at),

@@ -17,7 +17,8 @@ class Ratchet:
 
     What an attempt in flight spends its time on is known better when it has ended: what was taken
     for waiting turns out to be an activity that its code metered itself. A snapshot tells the
-    better value; a counter may not fall, so it stands still until the rest has caught up.
+    better value; a counter may not fall, so it stands still until the rest has caught up. And where
+    figures carry the time of a report, they stay as they were shown until the next report.
     """
 
     def __init__(self) -> None:
@@ -29,9 +30,13 @@ class Ratchet:
         self._idle: dict[str, float] = {}
         #: {state: the most worker seconds so far}
         self._workers: dict[str, float] = {}
+        self._reported_at: float | None = None
 
     def hold(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot with activities, idleness and worker states that never fall."""
+        reported, self._reported_at = self._reported_at, snapshot.reported_at
+        if reported is not None and reported == snapshot.reported_at:
+            return self._as_shown(snapshot)
         return replace(
             snapshot,
             prefixes={
@@ -43,6 +48,19 @@ class Ratchet:
             },
             activity_totals=_totals(self._outside, snapshot.activity_totals),
             idle_seconds=_seconds(self._idle, snapshot.idle_seconds),
+            worker_state_seconds=_seconds(self._workers, snapshot.worker_state_seconds),
+        )
+
+    def _as_shown(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot with what workers reported as it was shown before."""
+        return replace(
+            snapshot,
+            prefixes={
+                name: replace(stats, activities=dict(self._prefixes.get(name, {})))
+                for name, stats in snapshot.prefixes.items()
+            },
+            activity_totals=dict(self._outside),
+            idle_seconds=dict(self._idle),
             worker_state_seconds=_seconds(self._workers, snapshot.worker_state_seconds),
         )
 

@@ -25,6 +25,8 @@ class SchedulerFacts:
         ``{prefix: seconds of results that were computed again}``.
     worker_state_seconds, worker_states
         ``{state: worker seconds}`` and ``{state: workers}``.
+    worker_versions
+        As in `Snapshot`.
     expected, late_total
         ``{prefix: what is expected of it}`` and ``{prefix: late attempts so far}``.
     late, remaining
@@ -38,6 +40,7 @@ class SchedulerFacts:
     recomputed: Mapping[str, float] = field(default_factory=dict)
     worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_states: Mapping[str, int] = field(default_factory=dict)
+    worker_versions: Mapping[str, int] = field(default_factory=dict)
     expected: Mapping[str, Expected] = field(default_factory=dict)
     late_total: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: An attempt is stalled when its CPU clock has stood still for so long, unless told otherwise.
+STALLED_SECONDS = 30.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """How well one worker is metered.
@@ -101,6 +105,8 @@ class Snapshot:
     worker_state_seconds, worker_states
         ``{state: worker seconds}`` and ``{state: workers now}`` of idle, partially_saturated,
         saturated, paused, retiring.
+    worker_versions
+        ``{version of taskmeter: workers that report by themselves}``; ``""`` has those that do not.
     late
         Attempts in flight that last longer than all but 1 % of their kind, the oldest first.
     remaining
@@ -126,11 +132,12 @@ class Snapshot:
     idle_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_states: Mapping[str, int] = field(default_factory=dict)
+    worker_versions: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()
     remaining: Remaining | None = None
     reported_at: float | None = None
 
-    def stalled(self, threshold_seconds: float = 30.0) -> tuple[InFlight, ...]:
+    def stalled(self, threshold_seconds: float = STALLED_SECONDS) -> tuple[InFlight, ...]:
         """Give the attempts whose CPU clock has not advanced for so long, the longest first.
 
         They wait for something, or hang. Where CPU time cannot be measured there are none.

@@ -64,6 +64,8 @@ class Forecasting:
         self._scheduler = scheduler
         self._fleet = fleet
         self._at = at
+        #: the instant of the last update
+        self.now = at
         self._next = at
         #: what ended since the last update
         self._ended: list[Note] = []
@@ -85,7 +87,7 @@ class Forecasting:
         """Take in what ended and what runs, if it is time; tell whether it was."""
         if now < self._next:
             return False
-        self._next = now + UPDATE_SECONDS
+        self.now, self._next = now, now + UPDATE_SECONDS
         running = tuple(self._running(now))
         completed = tuple(self._completed())
         found = self.forecasts.update(completed, running, now)

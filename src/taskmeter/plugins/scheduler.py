@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from dataclasses import asdict
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -27,6 +29,7 @@ from taskmeter.plugins.forecasting import Forecasting
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error, logger
 from taskmeter.plugins.loader import LOADER, make_loader
+from taskmeter.plugins.outstanding import Outstanding
 from taskmeter.plugins.pages import add_pages
 from taskmeter.plugins.steering import Steering
 from taskmeter.plugins.transits import Transits
@@ -38,6 +41,7 @@ from taskmeter.version import __version__
 #: Names of the scheduler's handlers that clients call.
 SNAPSHOT_OP = "taskmeter_snapshot"
 UNINSTALL_OP = "taskmeter_uninstall"
+NEED_OP = "taskmeter_need"
 
 #: Where clients see that the scheduler has taskmeter, with the public `Client.get_metadata`.
 METADATA_KEY = "taskmeter"
@@ -133,6 +137,7 @@ class SchedulerMeter(SchedulerPlugin):
             max_prefixes=settings.max_forecasts,
             steering=self.steering,
         )
+        self.outstanding = Outstanding(scheduler, self.fleet, self.forecasting)
         self.transits = Transits(
             scheduler,
             now,
@@ -151,6 +156,7 @@ class SchedulerMeter(SchedulerPlugin):
         scheduler.stream_handlers[STREAM_OP] = self._receiver.take
         scheduler.handlers[SNAPSHOT_OP] = self.serve_snapshot
         scheduler.handlers[UNINSTALL_OP] = self.uninstall
+        scheduler.handlers[NEED_OP] = self.serve_need
         self._announce()
         exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
@@ -215,7 +221,7 @@ class SchedulerMeter(SchedulerPlugin):
             asyncio.get_running_loop().run_in_executor(None, otlp.stop)
         self._tending.stop()
         self.scheduler.periodic_callbacks.pop("taskmeter", None)
-        for operation in (SNAPSHOT_OP, UNINSTALL_OP):
+        for operation in (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP):
             self.scheduler.handlers.pop(operation, None)
         self.scheduler.task_metadata.pop(METADATA_KEY, None)
         if self._mount is not None:
@@ -314,6 +320,7 @@ class SchedulerMeter(SchedulerPlugin):
         self._estimate(now)
         if self.steering.mode != "off":
             contained(self.errors, "forecasting", self.forecasting.update)(now)
+            contained(self.errors, "remaining", self.outstanding.look)(now)
         self.transits.workers.look(now)
         self.fleet.measurements.fold(FOLD_MOST)
         self.fleet.measurements.tick(now)
@@ -377,10 +384,24 @@ class SchedulerMeter(SchedulerPlugin):
             recomputed=dict(states.lost_results.seconds),
             worker_state_seconds=states.workers.seconds(now),
             worker_states=states.workers.counts(),
+            worker_versions=self._worker_versions(),
             expected=self.forecasting.expected(),
             late_total=self.forecasting.late_total,
             late=self.forecasting.late(),
+            remaining=contained(self.errors, "remaining", self.outstanding.remaining)(now)
+            if self.steering.mode != "off"
+            else None,
         )
+
+    def _worker_versions(self) -> Counter[str]:
+        reports = (
+            meter.report.version
+            for address, meter in self.fleet.meters.items()
+            if address in self.scheduler.workers and not meter.estimated
+        )
+        found = Counter(reports)
+        found[""] += len(self.scheduler.workers) - found.total()
+        return found
 
     def _workers(self, now: float) -> tuple[WorkerStatus, ...]:
         found = []
@@ -398,6 +419,30 @@ class SchedulerMeter(SchedulerPlugin):
                 )
             )
         return tuple(found)
+
+    async def serve_need(
+        self,
+        comm: Any = None,  # noqa: ARG002 (Dask's handlers get a comm)
+        *,
+        target_seconds: float,
+        threads_per_worker: float | None = None,
+    ) -> dict[str, Any]:
+        """Answer a cluster that scales: how many workers the remaining work needs, and why.
+
+        Parameters
+        ----------
+        comm
+            The cluster's.
+        target_seconds
+            The time that the work may take.
+        threads_per_worker
+            Of a worker to be, if that is known.
+        """
+        self.forecasting.update(monotonic())
+        found = self.outstanding.need(
+            target_seconds=target_seconds, threads_per_worker=threads_per_worker
+        )
+        return asdict(found)
 
     async def serve_snapshot(self, comm: Any = None, *, refresh: bool = True) -> bytes:  # noqa: ARG002
         """Answer a client with the snapshot, packed.

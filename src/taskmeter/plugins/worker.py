@@ -118,6 +118,7 @@ class WorkerMeter(WorkerPlugin):
             at=now,
             max_prefixes=settings.tracked_prefixes,
             measurements=Measurements(at=now, series=settings.tracked_series, groups=1, pairs=1),
+            stalled_seconds=settings.stalled_seconds,
         )
         self._cpu = CpuClocks()
         self._threads = Integral(now, internals.states_of_threads(worker))

@@ -21,7 +21,9 @@ _LEAST: Final = 0.1
 _MOST: Final = 1.0
 #: the latest needs that tell how much it moves by chance
 _REMEMBERED: Final = 60
-_ENOUGH: Final = 5
+#: what it moves by before that is known, relative to itself, and how many needs that counts for
+_ASSUMED_NOISE: Final = 0.25
+_ASSUMED_WEIGHT: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +106,11 @@ class Steady:
     def _noise(self) -> float:
         """Give the standard deviation of the needs around their trend, of the logarithm.
 
-        By second differences (Gasser, Sroka and Jennen-Steinmetz, Biometrika 73, 1986).
+        By second differences (Gasser, Sroka and Jennen-Steinmetz, Biometrika 73, 1986), with two
+        assumed.
         """
-        if len(self._logs) < _ENOUGH:
-            return 0.0
         second = np.diff(np.array(self._logs), n=2)
-        return sqrt(float(second @ second) / second.size / 6)
+        squares = float(second @ second) / 6
+        return sqrt(
+            (squares + _ASSUMED_WEIGHT * _ASSUMED_NOISE**2) / (second.size + _ASSUMED_WEIGHT)
+        )

@@ -1,0 +1,232 @@
+"""Outstanding: what is still to do, how long it will take, and how many workers it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from taskmeter.core.expected import Remaining
+from taskmeter.core.fleet import Fleet
+from taskmeter.plugins import internals
+from taskmeter.plugins.forecasting import Forecasting
+from taskmeter.policies.calibration import Calibration, Interval
+from taskmeter.policies.cost import Cost, cost, residual
+from taskmeter.policies.eta import Kind, Running, ToDo, eta
+from taskmeter.policies.scaling import Backlog, Load, Memory, Need, need
+
+#: The time that is left is worked out anew after so many seconds, when somebody reads it.
+FRESH_SECONDS = 1.0
+
+#: So many prefixes are reckoned with one by one; those with the least work share one.
+MOST_KINDS = 40
+
+#: Their name.
+_REST = "the rest"
+
+#: A prediction is judged when the batch is done; this many of one batch are.
+_PREDICTIONS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prediction:
+    """What was predicted of a batch, and when."""
+
+    at: float
+    raw: Interval
+    prefixes: frozenset[str]
+
+
+class Outstanding:
+    """Knows what is still to do.
+
+    Parameters
+    ----------
+    scheduler
+        Whose tasks.
+    fleet
+        Tells what runs.
+    forecasting
+        Tells what is expected of each prefix.
+    """
+
+    def __init__(self, scheduler: Any, fleet: Fleet, forecasting: Forecasting) -> None:
+        self._scheduler = scheduler
+        self._fleet = fleet
+        self._forecasting = forecasting
+        self._found: tuple[float, Remaining | None] = (-FRESH_SECONDS, None)
+        #: {prefixes of a batch: what became of predictions}
+        self._calibrations: dict[frozenset[str], Calibration] = {}
+        #: predictions of the batch in progress
+        self._predictions: list[_Prediction] = []
+        self._threads = 0
+
+    # How long it will take
+
+    def look(self, now: float) -> None:
+        """Predict while there is work, and judge the predictions when it is done."""
+        if self._scheduler.total_nthreads != self._threads:
+            # what was predicted of so many threads says nothing of another number
+            self._threads = self._scheduler.total_nthreads
+            self._predictions = []
+        if any(row.get("processing") for row in self._counts().values()):
+            if len(self._predictions) < _PREDICTIONS and self._due(now):
+                self.remaining(now)
+        elif self._predictions:
+            self._judge(self._forecasting.last_end)
+
+    def _due(self, now: float) -> bool:
+        """Predictions of one batch are spread over it: each when it is a third older."""
+        if not self._predictions:
+            return True
+        first, last = self._predictions[0].at, self._predictions[-1].at
+        return now - last > max(2 * FRESH_SECONDS, (last - first) / 3)
+
+    def _judge(self, end: float) -> None:
+        for prediction in self._predictions:
+            known = self._calibrations.get(prediction.prefixes, Calibration())
+            if end > prediction.at:
+                self._calibrations[prediction.prefixes] = known.after(
+                    prediction.raw, end - prediction.at
+                )
+        self._predictions = []
+        while len(self._calibrations) > MOST_KINDS:
+            del self._calibrations[next(iter(self._calibrations))]
+
+    def remaining(self, now: float) -> Remaining | None:
+        """Give how long everything will take; None while nothing is to be done."""
+        at, found = self._found
+        if now - at < FRESH_SECONDS:
+            return found
+        found = self._remaining(now)
+        self._found = now, found
+        return found
+
+    def _remaining(self, now: float) -> Remaining | None:
+        todo = self.todo(now)
+        tasks = sum(kind.count for kind in todo.kinds.values()) + len(todo.running)
+        if not tasks:
+            return None
+        prefixes = frozenset(todo.kinds)
+        calibration = self._calibrations.get(prefixes)
+        found = eta(todo, threads=self._scheduler.total_nthreads, calibration=calibration)
+        if self._due(now) and len(self._predictions) < _PREDICTIONS:
+            self._predictions.append(_Prediction(at=now, raw=found.raw, prefixes=prefixes))
+        return Remaining(
+            lower=found.lower,
+            expected=found.expected,
+            upper=found.upper,
+            tasks=tasks,
+            at_least=found.at_least,
+            responsible=tuple(str(one.key) for one in found.responsible),
+            because=found.because,
+            idle_seconds=max(0.0, now - self._forecasting.last_end),
+        )
+
+    def todo(self, now: float) -> ToDo:
+        """Give what is still to do, as a prediction wants it."""
+        running = self._running(now)
+        runs: dict[str, int] = {}
+        for one in running:
+            runs[one.prefix] = runs.get(one.prefix, 0) + 1
+        estimates = self._forecasting.outlook.estimates
+        kinds = {}
+        for name, row in self._counts().items():
+            count = _not_started(row, runs.get(name, 0))
+            if count or name in runs:
+                kinds[name] = Kind(count=count, estimate=estimates.get(name), cost=self._cost(name))
+        for name in runs:
+            if name not in kinds:
+                kinds[name] = Kind(count=0, estimate=estimates.get(name), cost=self._cost(name))
+        return ToDo(kinds=_fewer(kinds, keep=set(runs)), running=running)
+
+    # How many workers it needs
+
+    def need(self, *, target_seconds: float, threads_per_worker: float | None) -> Need:
+        """Give how many workers it takes to be done within so many seconds.
+
+        Parameters
+        ----------
+        target_seconds
+            The time that the work may take.
+        threads_per_worker
+            Of a worker to be; None if that is not known: then as those that are there, or 1.
+        """
+        scheduler = self._scheduler
+        workers = len(scheduler.workers)
+        threads = scheduler.total_nthreads / workers if workers else threads_per_worker or 1
+        used, limit = internals.memory(scheduler)
+        return need(
+            self.load(),
+            target=target_seconds,
+            threads_per_worker=threads,
+            workers=workers,
+            memory=Memory(used=used, limit=limit),
+        )
+
+    def load(self) -> Load:
+        """Give what is still to do, as scaling wants it."""
+        running = self._running(self._forecasting.now)
+        runs: dict[str, int] = {}
+        for one in running:
+            runs[one.prefix] = runs.get(one.prefix, 0) + 1
+        estimates = self._forecasting.outlook.estimates
+        backlog = {
+            name: Backlog(
+                runnable=_not_started(row, runs.get(name, 0)) - row.get("waiting", 0),
+                waiting=row.get("waiting", 0),
+                cost=self._cost(name),
+            )
+            for name, row in self._counts().items()
+            if _not_started(row, runs.get(name, 0))
+        }
+        return Load(
+            backlog=backlog,
+            residuals=tuple(residual(estimates.get(one.prefix), one.age) for one in running),
+        )
+
+    # What both look at
+
+    def _counts(self) -> Mapping[str, Mapping[str, int]]:
+        return {
+            name: internals.state_counts(prefix)
+            for name, prefix in self._scheduler.task_prefixes.items()
+        }
+
+    def _cost(self, prefix: str) -> Cost:
+        outlook = self._forecasting.outlook
+        unknown = getattr(self._scheduler, "UNKNOWN_TASK_DURATION", None) or 0.5
+        return cost(outlook.estimates.get(prefix), outlook.prior, unknown=unknown)
+
+    def _running(self, now: float) -> tuple[Running, ...]:
+        return tuple(
+            Running(prefix=a.prefix, key=a.key, worker=worker, age=meter.age(a, now))
+            for worker, meter in self._fleet.meters.items()
+            for a in meter.running()
+            if not (a.cancelled or a.seceded)
+            and internals.is_processing(self._scheduler, a.key, worker, a.run_id)
+        )
+
+
+def _not_started(row: Mapping[str, int], running: int) -> int:
+    there = sum(row.get(state, 0) for state in ("waiting", "no-worker", "queued", "processing"))
+    return max(0, there - running)
+
+
+def _fewer(kinds: dict[str, Kind], *, keep: set[str]) -> dict[str, Kind]:
+    """Let the kinds with the least work share one, where there are too many."""
+    if len(kinds) <= MOST_KINDS:
+        return kinds
+    order = sorted(
+        kinds, key=lambda name: (name not in keep, -kinds[name].count * kinds[name].cost.mean)
+    )
+    rest = [kinds[name] for name in order[MOST_KINDS:] if name not in keep]
+    found = {name: kinds[name] for name in order if name in keep or name in order[:MOST_KINDS]}
+    count = sum(kind.count for kind in rest)
+    if count:
+        mean = sum(kind.count * kind.cost.mean for kind in rest) / count
+        square = sum(kind.count * (kind.cost.variance + kind.cost.mean**2) for kind in rest) / count
+        error = sum((kind.count * kind.cost.standard_error) ** 2 for kind in rest) ** 0.5 / count
+        shared = Cost(mean=mean, variance=max(0.0, square - mean**2), standard_error=error)
+        found[_REST] = Kind(count=count, estimate=None, cost=shared)
+    return found

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from math import inf, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmeter.core.estimator import Estimator
+from taskmeter.core.prior import pooled
+from taskmeter.policies.cost import Cost, cost, residual
+from taskmeter.policies.scaling import Backlog, Load, Memory, need, remaining
+from taskmeter.policies.steady import Steady
+
+
+def exact(mean, deviation=0.0, error=0.0):
+    return Cost(mean=mean, variance=deviation**2, standard_error=error)
+
+
+def backlog(runnable, of, *, waiting=0):
+    return {"x": Backlog(runnable=runnable, waiting=waiting, cost=of)}
+
+
+def needed(load, target, threads=1, **more):
+    return need(load, target=target, threads_per_worker=threads, **more)
+
+
+# ---- the cases
+
+
+def test_p1_one_straggler_does_not_ask_for_a_cluster():
+    estimator = Estimator()
+    for number in range(50):
+        estimator.start(number, float(number))
+        estimator.end(number, outcome="ok", seconds=0.01)
+    estimator.start("straggler", 50.0)
+    for age in (0.02, 0.1, 0.5, 1.0, 3.5, 10.0, 100.0):
+        estimate = estimator.estimate({"straggler": age})
+        load = Load(backlog=backlog(300, cost(estimate)), residuals=(residual(estimate, age),))
+        assert needed(load, 5.0).workers <= 2
+
+
+def test_p2_the_bound_is_that_of_the_sum():
+    load = Load(backlog=backlog(100, exact(2.0, 2.0)))
+    assert remaining(load, 10.0).bound == pytest.approx(232.9)
+    one = needed(load, 10.0)
+    assert one.workers == 24
+    assert one.because == ("95 % bound on remaining work 233 s > target 10 s, 1 thread a worker")
+
+
+def test_p3_unseen_names_learn_from_those_that_run():
+    estimators = [Estimator(), Estimator()]
+    for estimator in estimators:
+        estimator.start("it", 0.0)
+    before = 0.0
+    for age in (60.0, 120.0, 600.0, 3600.0):
+        estimates = [estimator.estimate({"it": age}) for estimator in estimators]
+        prior = pooled(estimates)
+        costs = [cost(estimate, prior) for estimate in estimates]
+        unseen = cost(None, prior)
+        assert all(one.mean >= age * (1 - 1e-9) for one in [*costs, unseen])
+        assert costs[0].mean > before
+        before = costs[0].mean
+        load = Load(
+            backlog={f"name-{n}": Backlog(runnable=1, waiting=0, cost=unseen) for n in range(8)},
+            residuals=tuple(residual(estimate, age) for estimate in estimates),
+        )
+        assert needed(load, 5.0).workers == 10
+
+
+@pytest.mark.parametrize(
+    ("count", "mean", "target", "threads", "workers"),
+    [(100, 0.5, 20.0, 1, 3), (100, 0.5, 20.0, 2, 2), (1000, 1.0, 5.0, 4, 50)],
+)
+def test_p4_a_worker_counts_its_threads(count, mean, target, threads, workers):
+    load = Load(backlog=backlog(count, exact(mean)))
+    assert needed(load, target, threads).workers == workers
+
+
+def test_p5_one_long_task_needs_one_worker():
+    load = Load(backlog={}, residuals=(3600.0,))
+    one = needed(load, 5.0)
+    target = Steady().decide(one, workers=200, now=0.0)
+    assert target.workers == 1
+    assert target.because == "1 task can run now, 1 thread a worker"
+
+
+def wobbles(error):
+    rng = np.random.default_rng(5)
+    yield "back and forth", [1 + 0.5 * (-1) ** tick for tick in range(60)]
+    # slower ones are trends, unless the estimate itself says how unsure it is
+    for period in (3, 7, 20, 60) if error else (3, 7):
+        yield f"period {period}", [1 + 0.5 * sin(6.2832 * t / period) for t in range(60)]
+    for seed in range(50):
+        yield f"random {seed}", list(rng.uniform(0.5, 1.5, 60))
+
+
+@pytest.mark.parametrize("start", [1, 10, 20, 30, 40])
+@pytest.mark.parametrize("error", [0.0, 0.29])
+def test_p5_an_estimate_that_wobbles_does_not_flap(start, error):
+    worst = {}
+    for name, factors in wobbles(error):
+        steady, now_at, changes = Steady(), start, 0
+        for tick, factor in enumerate(factors):
+            of = exact(2.0 * factor, 0.0, error * 2.0 * factor)
+            load = Load(backlog=backlog(100, of))
+            target = steady.decide(needed(load, 10.0), workers=now_at, now=float(tick))
+            changes += target.workers != now_at
+            now_at = target.workers
+        worst[name] = changes
+    print(start, error, worst)
+    assert max(worst.values()) <= 2, worst
+
+
+def test_p6_the_overhead_of_a_task_is_the_least_it_costs():
+    load = Load(backlog=backlog(100_000, exact(0.0001)))
+    assert needed(load, 60.0, overhead=0.005).workers == 9
