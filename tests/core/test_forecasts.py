@@ -118,3 +118,11 @@ def test_an_unknown_prefix_is_expected_to_be_like_the_others():
     assert outlook.expectation("new").mean == pytest.approx(3.0, rel=0.01)
     assert outlook.expectation("a").mean == pytest.approx(3.0, rel=0.01)
     assert isnan(Outlook.of({}).expectation("new").mean)
+
+
+def test_of_many_prefixes_a_few_are_estimated_at_a_time_by_turns():
+    forecasts = Forecasts()
+    done = [completed(str(prefix), n, 1.0) for prefix in range(10) for n in range(3)]
+    forecasts.update(done, [running("0", 99, 0.0)], 10.0)
+    assert [len(forecasts.estimates(10.0 + n, most=4)) for n in range(3)] == [4, 8, 10]
+    assert len(forecasts.estimates(11.0)) == 10

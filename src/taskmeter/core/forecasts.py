@@ -80,7 +80,9 @@ class InFlightNow:
 class _Prefix:
     """What is known of one prefix."""
 
-    __slots__ = ("changed", "estimate", "estimator", "inputs", "late", "running", "thinning")
+    __slots__ = (
+        "changed", "estimate", "estimated_at", "estimator", "inputs", "late", "running", "thinning",
+    )  # fmt: skip
 
     def __init__(self, half_life: float) -> None:
         self.estimator = Estimator(half_life=half_life)
@@ -92,6 +94,7 @@ class _Prefix:
         self.thinning = 1
         self.changed = True
         self.estimate: Estimate | None = None
+        self.estimated_at = -math.inf
 
 
 class Forecasts:
@@ -219,16 +222,28 @@ class Forecasts:
 
     # Reading
 
-    def estimates(self, now: float) -> dict[str, Estimate]:
-        """Give the estimate of every prefix of which something is known."""
-        found = {}
-        for name, prefix in self._prefixes.items():
-            if prefix.changed or prefix.estimate is None:
-                prefix.estimate = prefix.estimator.estimate(_ages(prefix, now))
-                # what runs gets older
-                prefix.changed = bool(prefix.running)
-            found[name] = prefix.estimate
-        return found
+    def estimates(self, now: float, most: int | None = None) -> dict[str, Estimate]:
+        """Give the estimate of every prefix of which something is known.
+
+        Parameters
+        ----------
+        now
+            The instant.
+        most
+            Estimate so many prefixes anew, by turns with the others, which takes some 0.15 ms each;
+            all that changed if not given.
+        """
+        stale = [name for name, p in self._prefixes.items() if p.changed or p.estimate is None]
+        if most is not None and len(stale) > most:
+            stale.sort(key=lambda name: self._prefixes[name].estimated_at)
+            stale = stale[:most]
+        for name in stale:
+            prefix = self._prefixes[name]
+            prefix.estimate = prefix.estimator.estimate(_ages(prefix, now))
+            prefix.estimated_at = now
+            # what runs gets older
+            prefix.changed = bool(prefix.running)
+        return {n: p.estimate for n, p in self._prefixes.items() if p.estimate is not None}
 
     def late(self) -> dict[str, tuple[Late, ...]]:
         """Give ``{prefix: attempts that are late}``."""

@@ -18,6 +18,9 @@ from taskmeter.policies.durations import ErrorSummary
 #: How often what ended is taken in.
 UPDATE_SECONDS = 1.0
 
+#: So many prefixes are estimated anew at a time, which takes some 10 ms.
+MOST_ESTIMATES = 64
+
 #: An attempt whose CPU clock has not advanced for so long stands still.
 STILL_SECONDS = 5.0
 
@@ -91,7 +94,7 @@ class Forecasting:
         running = tuple(self._running(now))
         completed = tuple(self._completed())
         found = self.forecasts.update(completed, running, now)
-        self.outlook = Outlook.of(self.forecasts.estimates(now))
+        self.outlook = Outlook.of(self.forecasts.estimates(now, MOST_ESTIMATES))
         self.steering.update(completed, self.outlook)
         for late in found:
             self._tell(late)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from taskmeter.core.estimate import Estimate
 from taskmeter.core.forecasts import Completed, Outlook
 from taskmeter.plugins import internals
 from taskmeter.plugins.internals import count_error, logger
@@ -42,6 +43,8 @@ class Steering:
         self._compared: dict[str, EstimateErrors] = {}
         #: {prefix: (ours, Dask's)} as of the last update
         self._figures: dict[str, tuple[float, float]] = {}
+        #: {prefix: the estimate that was decided on last}
+        self._decided: dict[str, Estimate] = {}
 
     def update(self, completed: Iterable[Completed], outlook: Outlook) -> None:
         """Compare, decide and write: after each update of the forecasts."""
@@ -86,17 +89,17 @@ class Steering:
     def _decide(self, outlook: Outlook) -> None:
         for name, estimate in outlook.estimates.items():
             prefix = self._scheduler.task_prefixes.get(name)
-            if prefix is None:
+            if prefix is None or self._decided.get(name) is estimate:
                 continue
-            self._figures[name] = (
-                outlook.expectation(name).mean,
-                internals.expected_by_dask(self._scheduler, name) or 0.0,
-            )
+            self._decided[name] = estimate
+            expected = outlook.expectation(name)
+            dask = internals.expected_by_dask(self._scheduler, name) or 0.0
+            self._figures[name] = (expected.mean, dask)
             if self.mode != "on":
                 continue
             decision = write(
                 name,
-                outlook.expectation(name),
+                expected,
                 completions=estimate.completions,
                 dask_average=prefix.duration_average,
                 configured=internals.has_default_duration(name),
