@@ -8,7 +8,7 @@ BIN = $(VENV)/bin
 demo: $(VENV)/.demo  ## run a real workload under the live view
 	$(BIN)/taskmeter demo
 
-test: $(VENV)/.test prometheus  ## the whole suite, on the newest and the oldest supported Dask
+test: $(VENV)/.test prometheus chromium  ## the whole suite, on the newest and the oldest supported Dask
 	$(BIN)/python -m pytest tests
 	VENV=$(VENV) tests/oldest.sh
 
@@ -18,8 +18,8 @@ check: $(VENV)/.check  ## lint, format, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.bench prometheus  ## every benchmark of benchmarks/, one after the other
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(VENV)/.bench prometheus  ## every benchmark, one after the other
+	for script in benchmarks/*.py benchmarks/decisions/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 golden: $(VENV)/.test  ## rewrite the golden files of the text formats
 	$(BIN)/python -m pytest tests/exporters --rewrite-golden
@@ -29,7 +29,11 @@ clean:
 
 .PHONY: prometheus
 prometheus:
-	@command -v promtool >/dev/null && command -v prometheus >/dev/null || ./tests/install-prometheus.sh
+	@command -v promtool >/dev/null && command -v prometheus >/dev/null || ./tests/install-debian.sh prometheus
+
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || ./tests/install-debian.sh chromium
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

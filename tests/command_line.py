@@ -42,7 +42,15 @@ def script(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def reported(text: str, prefix: str) -> list[str]:
-    """Give the cells of a prefix's row in a report."""
-    (row,) = [found for found in text.splitlines() if found.startswith(prefix + " ")]
-    return re.split(r"\s{2,}", row.strip())
+def reported(text: str, prefix: str) -> dict[str, str]:
+    """Give the row of a prefix in a report, as ``{title: cell}``."""
+    lines = text.splitlines()
+    (place,) = [i for i, found in enumerate(lines) if found.startswith(prefix + " ")]
+    header = next(found for found in reversed(lines[:place]) if found.startswith("task prefix"))
+    _, *titles = re.finditer(r"\S+(?: \S+)*", header)
+    # numbers end where the title of their column ends
+    starts = [len(prefix), *(title.end() for title in titles)]
+    return {
+        title[0]: lines[place][start : title.end()].strip()
+        for start, title in zip(starts, titles, strict=False)
+    }

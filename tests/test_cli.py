@@ -7,7 +7,9 @@ import json
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,10 @@ from command_line import BIN, reported, script
 from taskmeter import doctor
 from taskmeter.cli import main
 from taskmeter.connect import Refusal, connect
+from taskmeter.core.attempts import InFlight
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.stats import GroupStats, PrefixStats, Transfers
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +83,7 @@ def refused(*args: str) -> str:
 # Help
 
 
-@pytest.mark.parametrize("name", [None, "run", "demo", "snapshot", "top", "doctor"])
+@pytest.mark.parametrize("name", [None, "run", "demo", "snapshot", "top", "report", "doctor"])
 def test_help_says_what_a_command_does_and_gives_an_example(name: str | None) -> None:
     result = invoke(*([name] if name else []), "--help")
     assert result.exit_code == 0
@@ -188,7 +194,7 @@ def test_a_snapshot_is_a_table(cluster: Client) -> None:
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout.splitlines()[0] == f"taskmeter: {cluster.scheduler.address}"
-    assert reported(result.stdout, "abs")[-1] == "5"
+    assert reported(result.stdout, "abs")["ok"] == "5"
 
 
 def test_a_snapshot_as_json_is_the_whole_snapshot(cluster: Client) -> None:
@@ -203,6 +209,151 @@ def test_top_looks_as_often_as_it_is_told(cluster: Client) -> None:
     _, first, second = result.stdout.split(f"taskmeter: {cluster.scheduler.address}\n")
     assert "threads busy" not in first
     assert "threads busy" in second
+
+
+# A cluster of which much is known
+
+KNOWN = Snapshot(
+    at=1060.0,
+    start=1000.0,
+    prefixes={
+        "quick \ud800": PrefixStats(
+            compute_seconds=20.0, durations={"compute": Distribution.of([0.02] * 1000)}
+        ),
+        "slow": PrefixStats(
+            compute_seconds=10.0,
+            durations={"compute": Distribution.of([1.0, 9.0])},
+            recent=Distribution.of([9.0]),
+            output_bytes=Distribution.of([3e6]),
+        ),
+        "never": PrefixStats(),
+    },
+    groups={"slow-1": GroupStats(prefix="slow", first_start=1001.0, last_stop=1011.0)},
+    transfers=Transfers(bytes=Distribution.of([1e6]), seconds=Distribution.of([0.5])),
+)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that gives `KNOWN` as its snapshot."""
+
+    @contextmanager
+    def cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
+        looks = iter(range(1_000_000))
+        yield lambda: replace(KNOWN, at=KNOWN.at + next(looks))
+
+    monkeypatch.setattr("taskmeter.cli._cluster", cluster)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that gives `HUNG` as its snapshot."""
+
+    @contextmanager
+    def cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
+        yield lambda: HUNG
+
+    monkeypatch.setattr("taskmeter.cli._cluster", cluster)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def test_a_snapshot_tells_how_long_one_task_takes(known: None) -> None:
+    result = invoke("snapshot", "there")
+    assert result.exit_code == 0
+    slow = reported(result.stdout, "slow")
+    assert (slow["mean"], slow["std"], slow["p50"], slow["now"]) == (
+        "5.0 s",
+        "5.7 s",
+        "5.0 s",
+        "9.0 s",
+    )
+    assert slow["output"] == "3.0 MB"
+    assert reported(result.stdout, "never")["p95"] == ""
+    assert "nan" not in result.stdout
+
+
+def test_top_has_percentiles_and_sorts_by_them(known: None) -> None:
+    result = invoke("top", "there", "--count", "1", "--sort", "p95")
+    assert reported(result.stdout, "slow")["p99"] == "8.9 s"
+    assert result.stdout.index("slow") < result.stdout.index("quick")
+    assert "std" not in result.stdout
+
+
+def test_a_snapshot_as_json_is_strict_and_holds_the_distributions(known: None) -> None:
+    result = invoke("snapshot", "there", "--json")
+    found = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert Snapshot.from_dict(found) == KNOWN
+    quick, slow, never = found["prefixes"]
+    assert quick["prefix"] == "quick \ud800"
+    assert slow["durations"]["compute"]["p50"] == pytest.approx(5.0)
+    assert slow["durations"]["compute"]["std"] == pytest.approx(5.657, rel=1e-3)
+    assert "p50" not in never["durations"]["compute"]
+
+
+def test_groups_and_transfers_have_tables_of_their_own(known: None) -> None:
+    groups = invoke("snapshot", "there", "--groups").stdout
+    assert groups.startswith("taskmeter: there, groups\n")
+    assert "slow-1" in groups
+    both = invoke("snapshot", "there", "--groups", "--transfers").stdout
+    assert both.startswith(groups)
+    assert "taskmeter: there, transfers\n" in both
+    assert "1.0 MB" in both
+    assert "task prefix" not in both
+
+
+HUNG = replace(
+    KNOWN,
+    running=(
+        InFlight(
+            worker="tcp://10.0.0.1:1234",
+            key="slow-7",
+            prefix="slow",
+            start=KNOWN.at - 100.0,
+            compute_seconds=100.0,
+            seceded_seconds=0.0,
+            cpu_seconds=2.0,
+            still_seconds=90.0,
+            frame="script.py:12 in download",
+        ),
+    ),
+    thread_seconds=40.0,
+    idle_seconds={"transfer": 4.0},
+)
+
+
+def test_tasks_that_stand_still_are_listed_with_where_they_stand(known: None) -> None:
+    still = invoke("snapshot", "there", "--stalled").stdout
+    assert "No task has stood still for 30.0 s." in still
+    assert "stalled task" not in invoke("top", "there", "--count", "1").stdout
+
+
+@pytest.mark.parametrize("command", [("snapshot", "there"), ("top", "there", "--count", "1")])
+def test_a_task_that_hangs_is_below_the_table(command: tuple[str, ...], hung: None) -> None:
+    lines = invoke(*command).stdout.splitlines()
+    assert lines[-1].split() == [
+        "slow-7", "tcp://10.0.0.1:1234", "100", "s", "90.0", "s", "2.0", "s",
+        "script.py:12", "in", "download",
+    ]  # fmt: skip
+    assert any(line.startswith("capacity ") and "transfer" in line for line in lines)
+
+
+def test_stalled_takes_a_threshold_and_has_json(hung: None) -> None:
+    assert "slow-7" in invoke("snapshot", "there", "--stalled", "90").stdout
+    assert (
+        "No task has stood still for 91.0 s."
+        in invoke("snapshot", "there", "--stalled", "91").stdout
+    )
+    found = json.loads(invoke("snapshot", "there", "--stalled", "--json").stdout)
+    assert [row["key"] for row in found["stalled"]] == ["slow-7"]
+    assert found["idle_seconds"] == {"transfer": 4.0}
+    assert "stalled" not in json.loads(invoke("snapshot", "there", "--json").stdout)
+
+
+def test_groups_are_not_sorted_by_what_they_lack(known: None) -> None:
+    assert refused("snapshot", "there", "--groups", "--sort", "rate") == (
+        "Groups have no --sort rate; there is compute, mean, p50, p95, p99, name."
+    )
 
 
 # Doctor

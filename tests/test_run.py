@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from command_line import BIN, RUN, execute, reported, script
 
 # Run

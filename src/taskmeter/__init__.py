@@ -1,17 +1,40 @@
 """What every kind of Dask task really costs, while it is still running."""
 
+from importlib import import_module
+from typing import Any
+
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.install import NotInstalled, install, measure, snapshot, uninstall
+from taskmeter.install import NotInstalled, install, snapshot, uninstall
+from taskmeter.measurement import measure, report
 from taskmeter.version import __version__
 
 __all__ = [
     "Distribution",
+    "MeterAdaptive",
     "NotInstalled",
     "Snapshot",
     "__version__",
+    "hedged_submit",
     "install",
     "measure",
+    "progress",
+    "report",
     "snapshot",
     "uninstall",
 ]
+
+#: {name: module} of what is imported when it is first used
+_LATER = {
+    "MeterAdaptive": "taskmeter.adaptive",
+    "hedged_submit": "taskmeter.hedging",
+    "progress": "taskmeter.progress_bars",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_LATER[name]), name)
+    globals()[name] = found
+    return found

@@ -17,19 +17,25 @@ import click
 from rich.live import Live
 from rich.text import Text
 
+from taskmeter.alerts_command import alerts
 from taskmeter.connect import Refusal, connect, quiet, read
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot
 from taskmeter.doctor import FAIL, OK, WARN, Finding, examine, fold
+from taskmeter.grafana_command import grafana
+from taskmeter.plugins.http import as_json as strict_json
+from taskmeter.report_command import report
 from taskmeter.runner import DASHBOARD_ADDRESS, Target
 from taskmeter.runner import run as run_script
 from taskmeter.script import Script
 from taskmeter.version import __version__
-from taskmeter.views.columns import SORTS
+from taskmeter.views.columns import DETAILED, SORTS
+from taskmeter.views.groups import GROUP_SORTS
 from taskmeter.views.live import display
-from taskmeter.views.terminal import console, view
+from taskmeter.views.terminal import console, groups_view, stalled_view, transfers_view, view
 
-#: Lines of ``top`` that are not rows: title, summary (two where it is narrow), blank, header, rule.
-_TOP_LINES = 7
+#: Lines of ``top`` that are not rows: title, summary and capacity (two each where it is narrow),
+#: waste, blank, header, rule, the rest.
+_TOP_LINES = 10
 
 #: More findings of the doctor than this, and the good ones about workers share a line.
 _MANY = 30
@@ -43,7 +49,7 @@ _sort = click.option(
     type=click.Choice(tuple(SORTS)),
     default="compute",
     show_default=True,
-    help="What decides which prefixes come first.",
+    help="What decides which prefixes come first; from mean to p99 it is how long one task takes.",
 )
 
 _top = click.option(
@@ -110,8 +116,14 @@ def main() -> None:
     \b
         taskmeter top tcp://127.0.0.1:8786
         taskmeter snapshot tcp://127.0.0.1:8786 --json
+        taskmeter report tcp://127.0.0.1:8786 -o run.html
         taskmeter doctor tcp://127.0.0.1:8786
     """  # noqa: D301 (\b keeps click from filling the lines)
+
+
+main.add_command(report)
+main.add_command(grafana)
+main.add_command(alerts)
 
 
 @main.command(context_settings={"allow_interspersed_args": False})
@@ -123,6 +135,13 @@ def main() -> None:
 @_dashboard_address
 @_top
 @click.option("--quiet", is_flag=True, help="Show nothing but the report.")
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a report for the browser, too, such as run.html; an older report is overwritten.",
+)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @_refusing
@@ -136,12 +155,14 @@ def run(
     dashboard_address: str,
     rows: int,
     quiet: bool,
+    report_path: Path | None,
 ) -> None:
     """Run a script and see what its Dask tasks cost.
 
     \b
         taskmeter run script.py
         taskmeter run --workers 4 --threads 2 script.py --its-own-option
+        taskmeter run --report run.html script.py
         taskmeter run --scheduler tcp://10.0.0.1:8786 script.py > results.txt
 
     The script needs no change and no Client: what it computes with Dask goes to the cluster that
@@ -159,8 +180,9 @@ def run(
         scheduler=scheduler, workers=workers, threads=threads, dashboard_address=dashboard_address
     )
     stderr = _careful(sys.stderr)
+    shown = display(stderr, quiet=quiet)
     sys.exit(
-        run_script(Script(script, args), target, display(stderr, quiet=quiet), stderr, top=rows)
+        run_script(Script(script, args), target, shown, stderr, top=rows, report_path=report_path)
     )
 
 
@@ -200,27 +222,87 @@ def _cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
 @main.command()
 @_address
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+@click.option(
+    "--groups", is_flag=True, help="A row a group: one operation on a collection, or one map."
+)
+@click.option("--transfers", is_flag=True, help="What went between workers, and how fast.")
+@click.option(
+    "--stalled",
+    "stalled_seconds",
+    is_flag=False,
+    flag_value=STALLED_SECONDS,
+    type=click.FloatRange(min=0),
+    metavar="[SECONDS]",
+    help="Tasks that run but have used no CPU for so long, and where they stand.  "
+    f"[default: {STALLED_SECONDS:g}]",
+)
 @_top
 @_sort
 @_refusing
-def snapshot(address: str, *, as_json: bool, rows: int, sort: str) -> None:
+def snapshot(
+    address: str,
+    *,
+    as_json: bool,
+    groups: bool,
+    transfers: bool,
+    stalled_seconds: float | None,
+    rows: int,
+    sort: str,
+) -> None:
     """Show what a cluster's tasks have cost so far.
 
     Those that still run are included.
 
     \b
         taskmeter snapshot tcp://127.0.0.1:8786
-        taskmeter snapshot tcp://127.0.0.1:8786 --json | jq '.prefixes[].compute_seconds'
+        taskmeter snapshot tcp://127.0.0.1:8786 --sort p95
+        taskmeter snapshot tcp://127.0.0.1:8786 --groups --transfers
+        taskmeter snapshot tcp://127.0.0.1:8786 --stalled 60
+        taskmeter snapshot tcp://127.0.0.1:8786 --json | jq '.prefixes[].durations.compute.p95'
+
+    From "mean" to "p99" the columns tell how long one task takes: half of those that ended well
+    took less than "p50", 95 of 100 less than "p95". Where "p95" is many times "p50", a few
+    stragglers decide when the work is done. "now" is "p50" of the last minutes alone. "queued" is
+    the wait on the scheduler, "wait" the one on the worker, and "output" the mean size of a result.
+    "CPU" is the part of a prefix's time in which it computed; the rest it waited.
+
+    The line "capacity" says what all threads did so far, as parts of their time.
+
+    Columns that do not fit are left out, the least important ones first. A wider window shows
+    more; so does COLUMNS=220 before the command where the output goes to a file.
     """  # noqa: D301 (\b keeps click from filling the lines)
+    if groups and sort not in GROUP_SORTS:
+        raise Refusal(f"Groups have no --sort {sort}; there is {', '.join(GROUP_SORTS)}.")
     with _cluster(address) as take:
         now = take()
     out = _careful(sys.stdout)
     if as_json:
-        click.echo(json.dumps(now.to_dict(), indent=2))
+        everything = now.to_dict()
+        if stalled_seconds is not None:
+            everything["stalled"] = [asdict(a) for a in now.stalled(stalled_seconds)]
+        click.echo(strict_json(everything))
         return
     paper = console(out)
-    title = f"taskmeter: {address}"
-    paper.print(view(now, title=title, width=paper.width, top=rows, sort=sort))
+    title, width = f"taskmeter: {address}", paper.width
+    if groups:
+        found = groups_view(now, title=f"{title}, groups", width=width, top=rows, sort=sort)
+        paper.print(found, end="\n\n" if transfers else "\n")
+    if transfers:
+        paper.print(transfers_view(now, title=f"{title}, transfers", width=width, top=rows))
+    if stalled_seconds is not None:
+        of = f"{title}, stalled"
+        paper.print(stalled_view(now, stalled_seconds, title=of, width=width, top=rows))
+    elif not (groups or transfers):
+        found = view(
+            now,
+            title=title,
+            width=width,
+            top=rows,
+            sort=sort,
+            of=DETAILED,
+            stalled_seconds=STALLED_SECONDS,
+        )
+        paper.print(found)
 
 
 @main.command()
@@ -249,7 +331,11 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
         taskmeter top tcp://127.0.0.1:8786 --sort rate --interval 5
         taskmeter top tcp://127.0.0.1:8786 --count 10 > ten_seconds.txt
 
-    The column "threads" is how many threads a prefix kept busy since the last look.
+    The column "threads" is how many threads a prefix kept busy since the last look, "CPU" the part
+    of its time in which it computed, and the line "capacity" what all threads did since the last
+    look. Tasks that have used no CPU for 30 seconds are listed below. "mean", "p50",
+    "p95" and "p99" tell how long one task takes: half of those that ended well took less than
+    "p50". "taskmeter snapshot" has more such columns.
     """  # noqa: D301 (\b keeps click from filling the lines)
     paper = console(_careful(sys.stdout))
     with _cluster(address) as take, suppress(KeyboardInterrupt), ExitStack() as stack:
@@ -265,6 +351,7 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
                 width=paper.width,
                 top=fitting,
                 sort=sort,
+                stalled_seconds=STALLED_SECONDS,
             )
             if live is None:
                 paper.print(found, end="\n\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from taskmeter.core.snapshot import Snapshot
@@ -35,10 +34,11 @@ def install(client: Any) -> Any:
     RuntimeError
         If the scheduler cannot import taskmeter.
     """
-    return client.sync(_install, client)
+    return client.sync(install_async, client)
 
 
-async def _install(client: Any) -> None:
+async def install_async(client: Any) -> None:
+    """Do what `install` does, from a coroutine on the event loop of any client."""
     try:
         await client._register_scheduler_plugin(  # noqa: SLF001 (the public one cannot be awaited from a sync client)
             plugin=SchedulerMeter(), name=SchedulerMeter.name, idempotent=True
@@ -64,7 +64,7 @@ def uninstall(client: Any) -> Any:
 
 
 async def _uninstall(client: Any) -> None:
-    if await _installed(client):
+    if await installed(client):
         await client.scheduler.taskmeter_uninstall()
 
 
@@ -85,69 +85,17 @@ def snapshot(client: Any, *, refresh: bool = True) -> Any:
     NotInstalled
         If the cluster has no taskmeter.
     """
-    return client.sync(_snapshot, client, refresh=refresh)
+    return client.sync(snapshot_async, client, refresh=refresh)
 
 
-async def _snapshot(client: Any, *, refresh: bool = True) -> Snapshot:
-    if not await _installed(client):
+async def snapshot_async(client: Any, *, refresh: bool = True) -> Snapshot:
+    """Do what `snapshot` does, from a coroutine on the event loop of any client."""
+    if not await installed(client):
         raise NotInstalled(client.scheduler.address)
     answer = await client.scheduler.taskmeter_snapshot(refresh=refresh)
     return unpack_snapshot(answer)
 
 
-async def _installed(client: Any) -> bool:
+async def installed(client: Any) -> bool:
+    """Tell whether a client's scheduler has taskmeter."""
     return await client.scheduler.get_metadata(keys=[METADATA_KEY], default=None) is not None
-
-
-class measure:  # noqa: N801 (a context manager reads as a verb)
-    """Measure what a cluster does inside a ``with`` block.
-
-    Parameters
-    ----------
-    client
-        A `distributed.Client`; with an asynchronous one, use ``async with``. taskmeter is
-        installed if it is not there yet.
-
-    Attributes
-    ----------
-    snapshot
-        What happened inside: a `Snapshot`, there when the block has ended, also by an exception.
-
-    Examples
-    --------
-    >>> with taskmeter.measure(client) as m:  # doctest: +SKIP
-    ...     client.submit(sum, [1, 2]).result()
-    >>> m.snapshot.prefixes["sum"].attempts["ok"].count  # doctest: +SKIP
-    1
-    """
-
-    snapshot: Snapshot
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-
-    def __enter__(self) -> measure:
-        install(self.client)
-        self._before: Snapshot = snapshot(self.client)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.snapshot = snapshot(self.client).since(self._before)
-
-    async def __aenter__(self) -> measure:
-        await _install(self.client)
-        self._before = await _snapshot(self.client)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.snapshot = (await _snapshot(self.client)).since(self._before)

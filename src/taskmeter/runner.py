@@ -9,6 +9,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
@@ -17,7 +18,9 @@ from distributed import Client, LocalCluster
 from distributed.utils import sync
 
 from taskmeter.connect import Refusal, connect, quiet, read, read_complete, silence_dask
+from taskmeter.core.wording import printable
 from taskmeter.install import install
+from taskmeter.report_file import check, save_seen
 from taskmeter.script import Script
 from taskmeter.views.live import Display
 from taskmeter.views.terminal import console, view
@@ -124,7 +127,15 @@ def _close(what: Client | LocalCluster) -> None:
         what.close()
 
 
-def run(script: Script, target: Target, display: Display, out: IO[str], *, top: int = 20) -> int:
+def run(
+    script: Script,
+    target: Target,
+    display: Display,
+    out: IO[str],
+    *,
+    top: int = 20,
+    report_path: Path | None = None,
+) -> int:
     """Run a script on a metered cluster, show how it goes, and print what ran.
 
     Parameters
@@ -139,6 +150,8 @@ def run(script: Script, target: Target, display: Display, out: IO[str], *, top: 
         Where the report is printed.
     top
         Prefixes that have a row of their own in it.
+    report_path
+        Where a report for the browser is written, too; None for nowhere.
 
     Returns
     -------
@@ -148,8 +161,10 @@ def run(script: Script, target: Target, display: Display, out: IO[str], *, top: 
     Raises
     ------
     Refusal
-        If there is no cluster to run it on.
+        If there is no cluster to run it on, or the report for the browser cannot be written.
     """
+    if report_path is not None:
+        check(report_path)
     with ExitStack() as stack:
         # SIGTERM ends the script as sys.exit does, so that cluster and terminal are left clean.
         stack.enter_context(_on_signal(signal.SIGTERM, _stop))
@@ -167,8 +182,23 @@ def run(script: Script, target: Target, display: Display, out: IO[str], *, top: 
         if error is not None:
             sys.excepthook(type(error), error, error.__traceback__)
             _advise(error, out)
-        report(out, seen, title=f"taskmeter: what {script.path.name} ran", top=top)
+        title = f"taskmeter: what {script.path.name} ran"
+        report(out, seen, title=title, top=top)
+        if report_path is not None:
+            _save(report_path, seen, title, out)
     return code
+
+
+def _save(path: Path, seen: Sequence[Seen], title: str, out: IO[str]) -> None:
+    """Write the report for the browser, and say where it is."""
+    try:
+        written = save_seen(path, seen, title)
+    except Refusal as refusal:
+        # the script ran, and its exit code stands
+        out.write(f"\ntaskmeter: {refusal}\n")
+        return
+    for each in written:
+        out.write(f"\ntaskmeter: wrote {printable(str(each))}\n")
 
 
 def _found_by_dask(script: Script, client: Client, *, given: bool) -> dask.config.set:

@@ -12,7 +12,9 @@ from distributed import Client, default_client
 
 from taskmeter.connect import Refusal, metrics_url, read
 from taskmeter.core.snapshot import Snapshot
+from taskmeter.views.figures.history import Moment
 from taskmeter.views.live import Display
+from taskmeter.views.report.course import Course
 
 #: A snapshot is taken this often.
 REFRESH_SECONDS = 1.0
@@ -35,12 +37,15 @@ class Seen:
         The figures are those of the end; if not, the cluster was gone before.
     own
         It is the program's own, not the one that the watch was given.
+    moments
+        The course of the same time.
     """
 
     address: str
     snapshot: Snapshot
     exact: bool
     own: bool
+    moments: tuple[Moment, ...] = ()
 
 
 class _Followed:
@@ -55,11 +60,14 @@ class _Followed:
         self._base = None if first.start >= since else first
         self.latest = first if self._base is None else first.since(self._base)
         self.earlier: Snapshot | None = None
+        self._course = Course()
+        self._course.add(self.latest)
 
     def look(self) -> None:
         now = read(self.client)
         self.earlier = self.latest
         self.latest = now if self._base is None else now.since(self._base)
+        self._course.add(self.latest)
 
     def seen(self) -> Seen:
         exact = True
@@ -67,7 +75,13 @@ class _Followed:
             self.look()
         except Refusal:
             exact = False
-        return Seen(address=self.address, snapshot=self.latest, exact=exact, own=self.own)
+        return Seen(
+            address=self.address,
+            snapshot=self.latest,
+            exact=exact,
+            own=self.own,
+            moments=self._course.moments,
+        )
 
 
 class Watch:

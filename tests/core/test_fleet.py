@@ -136,7 +136,7 @@ def test_repeated_late_and_lost_reports_change_nothing_in_the_end():
     assert compute(fleet, 9.0) == pytest.approx(3.5)
 
 
-def test_a_late_report_of_a_departed_worker_is_counted_and_ignored():
+def test_a_late_report_of_a_departed_worker_is_ignored():
     fleet, worker = Fleet(), Worker("w")
     worker.start("k", 0.0)
     worker.report(fleet, 1.0)

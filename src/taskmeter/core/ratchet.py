@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import ActivityTotals
+from taskmeter.core.stats import ActivityTotals, PrefixStats
 
 NameT = TypeVar("NameT", bound=Hashable)
 
@@ -39,17 +39,15 @@ class Ratchet:
             return self._as_shown(snapshot)
         return replace(
             snapshot,
-            prefixes={
-                name: replace(
-                    stats,
-                    activities=_totals(self._prefixes.setdefault(name, {}), stats.activities),
-                )
-                for name, stats in snapshot.prefixes.items()
-            },
+            prefixes={name: self._held(name, stats) for name, stats in snapshot.prefixes.items()},
             activity_totals=_totals(self._outside, snapshot.activity_totals),
             idle_seconds=_seconds(self._idle, snapshot.idle_seconds),
             worker_state_seconds=_seconds(self._workers, snapshot.worker_state_seconds),
         )
+
+    def _held(self, name: str, stats: PrefixStats) -> PrefixStats:
+        held = _totals(self._prefixes.setdefault(name, {}), stats.activities)
+        return stats if held is stats.activities else replace(stats, activities=held)
 
     def _as_shown(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot with what workers reported as it was shown before."""
@@ -67,10 +65,17 @@ class Ratchet:
 
 def _totals(
     marks: dict[NameT, ActivityTotals], found: Mapping[NameT, ActivityTotals]
-) -> dict[NameT, ActivityTotals]:
+) -> Mapping[NameT, ActivityTotals]:
+    """Raise the marks to what was found, and give them; what was found itself if it is the same."""
+    same = len(marks.keys() | found.keys()) == len(found)
     for name, totals in found.items():
-        marks[name] = totals.highest(marks.get(name, ActivityTotals()))
-    return dict(marks)
+        mark = marks.get(name)
+        if mark is None or mark == totals:  # most are at rest
+            marks[name] = totals
+        else:
+            marks[name] = highest = totals.highest(mark)
+            same = same and highest == totals
+    return found if same else dict(marks)
 
 
 def _seconds(marks: dict[str, float], found: Mapping[str, float]) -> dict[str, float]:

@@ -57,6 +57,9 @@ class Row:
         Its part of the thread seconds; nan where there were none.
     oldest_seconds
         Age of its oldest attempt in flight; None when there is none.
+    cpu_share
+        The part of its compute and seceded seconds in which its threads used a CPU; nan where
+        that is not known.
     spreads
         ``{measure: Spread}`` of those of `MEASURES` that were asked for.
     """
@@ -66,6 +69,7 @@ class Row:
     rate: float = math.nan
     share: float = math.nan
     oldest_seconds: float | None = None
+    cpu_share: float = math.nan
     spreads: Mapping[str, Spread] = field(default_factory=dict)
 
     def spread(self, measure: str) -> Spread:
@@ -225,7 +229,13 @@ def _row(
         oldest_seconds=(
             None if stats.oldest_start is None else max(0.0, snapshot.at - stats.oldest_start)
         ),
+        cpu_share=_cpu_share(stats),
     )
+
+
+def _cpu_share(stats: PrefixStats) -> float:
+    whole = stats.compute_seconds + stats.seceded_seconds
+    return min(1.0, stats.cpu_seconds / whole) if whole and stats.cpu_seconds else math.nan
 
 
 def _measured(those: Sequence[Row], measures: Collection[str]) -> list[Row]:
@@ -243,19 +253,22 @@ def _together(those: Sequence[Row], measures: Collection[str]) -> Row:
     for row in those:
         attempts = {o: attempts[o] + row.stats.attempts[o] for o in OUTCOMES}
     merged = {m: merge_all(MEASURES[m](r.stats) for r in those) for m in measures}
+    stats = PrefixStats(
+        compute_seconds=math.fsum(r.stats.compute_seconds for r in those),
+        seceded_seconds=math.fsum(r.stats.seceded_seconds for r in those),
+        cpu_seconds=math.fsum(r.stats.cpu_seconds for r in those),
+        executing=sum(r.stats.executing for r in those),
+        attempts=attempts,
+        oldest_start=min(starts, default=None),
+        durations={COMPUTE: merged.get("compute", _EMPTY)},
+        waits={stage: merged[stage] for stage in STAGES if stage in merged},
+        output_bytes=merged.get("output", _EMPTY),
+        recent=merged.get("recent", _EMPTY),
+    )
     return Row(
         prefix=REST,
-        stats=PrefixStats(
-            compute_seconds=math.fsum(r.stats.compute_seconds for r in those),
-            seceded_seconds=math.fsum(r.stats.seceded_seconds for r in those),
-            executing=sum(r.stats.executing for r in those),
-            attempts=attempts,
-            oldest_start=min(starts, default=None),
-            durations={COMPUTE: merged.get("compute", _EMPTY)},
-            waits={stage: merged[stage] for stage in STAGES if stage in merged},
-            output_bytes=merged.get("output", _EMPTY),
-            recent=merged.get("recent", _EMPTY),
-        ),
+        stats=stats,
+        cpu_share=_cpu_share(stats),
         rate=math.fsum(r.rate for r in those),
         share=math.fsum(r.share for r in those),
         oldest_seconds=max(ages, default=None),
@@ -350,6 +363,12 @@ _FIGURES: tuple[Column[Row], ...] = (
         shown=lambda r: not math.isnan(r.rate),
     ),
     Column(title="share", cell=lambda r: percentage(r.share), rank=8),
+    Column(
+        title="CPU",
+        cell=lambda r: "" if math.isnan(r.cpu_share) else percentage(r.cpu_share),
+        rank=8,
+        shown=lambda r: not math.isnan(r.cpu_share),
+    ),
     _ended("ok", "ok", 1),
     _ended("failed", "failed", 1),
     _ended("cancelled", "cancelled", 11),

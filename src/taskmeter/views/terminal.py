@@ -13,15 +13,20 @@ from rich.table import Table
 from rich.text import Text
 
 from taskmeter.core.snapshot import Snapshot
+from taskmeter.views.capacity import capacity_line, waste_line
 from taskmeter.views.cells import duration, percentage, short_name, shorten
 from taskmeter.views.columns import COLUMNS, REST, Column, Row, Summary, columns, rows, summary
 from taskmeter.views.groups import GROUP_COLUMNS, group_rows
+from taskmeter.views.stalled import STALLED_COLUMNS, stalled_rows
 from taskmeter.views.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
 
 R = TypeVar("R")
 
 #: Where nobody knows how wide the output is, in a log file for example.
 WIDTH_OF_A_FILE = 100
+
+#: Stalled tasks that have a line below the table.
+_FEW = 5
 
 #: Characters between two columns.
 _GAP = 2
@@ -161,13 +166,36 @@ def view(
     top: int | None = None,
     sort: str = "compute",
     of: Sequence[Column[Row]] = COLUMNS,
+    stalled_seconds: float | None = None,
 ) -> Group:
-    """Give a title, the summary and the table, as one thing that rich can print."""
+    """Give a title, the summary and the table, as one thing that rich can print.
+
+    With `stalled_seconds` there is also what became of the capacity, what was wasted, and the
+    attempts that have stood still for so long.
+    """
     parts: list[Any] = [_title(title)] if title else []
     parts.append(Text(summary_line(summary(snapshot, earlier))))
+    if stalled_seconds is not None:
+        lines = capacity_line(snapshot, earlier), waste_line(snapshot)
+        parts += [Text(line) for line in lines if line]
     if snapshot.prefixes:
         parts += [Text(""), table(snapshot, earlier, width=width, top=top, sort=sort, of=of)]
+    still = () if stalled_seconds is None else stalled_rows(snapshot, stalled_seconds)
+    if still:
+        parts += [Text(""), *_first(still, STALLED_COLUMNS, width, _FEW, "Stalled tasks")]
     return Group(*parts)
+
+
+def stalled_view(
+    snapshot: Snapshot, threshold_seconds: float, *, title: str, width: int, top: int | None = None
+) -> Group:
+    """Give a title and a table of the attempts that have stood still for so long."""
+    those = stalled_rows(snapshot, threshold_seconds)
+    if those:
+        return Group(_title(title), Text(""), *_first(those, STALLED_COLUMNS, width, top, "Tasks"))
+    if snapshot.running and all(a.cpu_seconds is None for a in snapshot.running):
+        return Group(_title(title), Text("CPU time cannot be measured on these workers."))
+    return Group(_title(title), Text(f"No task has stood still for {duration(threshold_seconds)}."))
 
 
 def groups_view(

@@ -1,0 +1,205 @@
+"""What a cluster did inside a ``with`` block, and reports on it, from a client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from taskmeter.core.snapshot import Snapshot
+from taskmeter.install import install_async, snapshot_async
+from taskmeter.version import __version__
+from taskmeter.views.figures.history import Moment
+from taskmeter.views.report.course import Course
+from taskmeter.views.report.facts import Facts
+
+#: Inside of a block, a look is taken this often ...
+LOOK_SECONDS = 1.0
+
+#: ... or so seldom that looking takes no more than a hundredth of the time.
+_LEAST_PAUSES = 100.0
+
+#: What stands above a report if nobody says otherwise.
+TITLE = "taskmeter report"
+
+
+def report(client: Any, path: str | os.PathLike[str], *, title: str = TITLE) -> Any:
+    """Write a report of what a cluster has done so far: one HTML file that needs nothing else.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`. With an asynchronous one, await the result.
+    path
+        Where to write it; a file that is there is overwritten.
+    title
+        Stands above it.
+
+    Raises
+    ------
+    NotInstalled
+        If the cluster has no taskmeter.
+    OSError
+        If it cannot be written.
+    """
+    return client.sync(_report, client, Path(path), title)
+
+
+async def _report(client: Any, path: Path, title: str) -> None:
+    found = await snapshot_async(client)
+    write(path, _page(found, await _facts(client, title)))
+
+
+def _page(found: Snapshot, facts: Facts, moments: Sequence[Moment] = ()) -> str:
+    # workers import this package too, and never write a report
+    from taskmeter.views.report.page import page  # noqa: PLC0415
+
+    return page(found, facts=facts, moments=moments)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report to a file; ``OSError`` if that cannot be done."""
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+class measure:  # noqa: N801 (a context manager reads as a verb)
+    """Measure what a cluster does inside a ``with`` block.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`; with an asynchronous one, use ``async with``. taskmeter is
+        installed if it is not there yet.
+
+    Attributes
+    ----------
+    snapshot
+        What happened inside: a `Snapshot`, there when the block has ended, also by an exception.
+
+    Notes
+    -----
+    Once a second or less often, so that it never takes more than a hundredth of the time, it looks
+    at the cluster from the client's event loop. From that a report has the course of compute.
+
+    Examples
+    --------
+    >>> with taskmeter.measure(client) as m:  # doctest: +SKIP
+    ...     client.submit(sum, [1, 2]).result()
+    >>> m.snapshot.prefixes["sum"].attempts["ok"].count  # doctest: +SKIP
+    1
+    >>> m.report("sum.html")  # doctest: +SKIP
+    """
+
+    snapshot: Snapshot
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def report(self, path: str | os.PathLike[str], *, title: str = TITLE) -> None:
+        """Write a report of what happened inside: one HTML file that needs nothing else.
+
+        Parameters
+        ----------
+        path
+            Where to write it; a file that is there is overwritten.
+        title
+            Stands above it.
+
+        Raises
+        ------
+        RuntimeError
+            If the block has not ended.
+        OSError
+            If it cannot be written.
+        """
+        if not hasattr(self, "snapshot"):
+            raise RuntimeError(
+                "There is nothing to report before the with block has ended: call m.report(path) "
+                "after it."
+            )
+        facts = Facts(title=title, source=self._source, versions=self._versions)
+        write(Path(path), _page(self.snapshot, facts, self._course.moments))
+
+    def __enter__(self) -> measure:
+        self.client.sync(install_async, self.client)
+        self.client.sync(self._begin)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.client.sync(self._end)
+
+    async def __aenter__(self) -> measure:
+        await install_async(self.client)
+        await self._begin()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._end()
+
+    async def _begin(self) -> None:
+        self._course = Course()
+        self._before: Snapshot = await self._look()
+        self._looking = asyncio.ensure_future(self._look_again_and_again())
+
+    async def _end(self) -> None:
+        self._looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._looking
+        self.snapshot = (await self._look()).since(self._before)
+        facts = await _facts(self.client, TITLE)
+        self._source, self._versions = facts.source, facts.versions
+
+    async def _look(self, *, refresh: bool = True) -> Snapshot:
+        found = await snapshot_async(self.client, refresh=refresh)
+        self._course.add(found)
+        return found
+
+    async def _look_again_and_again(self) -> None:
+        pause = LOOK_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            began = time.monotonic()
+            # without a look the course is coarser, and that is all
+            with suppress(Exception):
+                await self._look(refresh=False)
+            pause = max(LOOK_SECONDS, _LEAST_PAUSES * (time.monotonic() - began))
+
+
+async def _facts(client: Any, title: str) -> Facts:
+    versions = {"taskmeter here": __version__}
+    with suppress(Exception):
+        versions.update(named(await client.scheduler.versions()))
+    return Facts(title=title, source=client.scheduler.address, versions=versions)
+
+
+def facts(client: Any, title: str) -> Facts:
+    """Give what a report says about the cluster of a client; no versions if it does not answer."""
+    found: Facts = client.sync(_facts, client, title)
+    return found
+
+
+def named(found: Any) -> dict[str, str]:
+    """Give those of Dask's versions that matter, by name."""
+    host, packages = found["host"], found["packages"]
+    wanted = {name: packages.get(name) for name in ("distributed", "dask", "numpy", "pandas")}
+    every = {
+        **wanted,
+        "Python": str(host.get("python", "")).removesuffix(".final.0"),
+        "system": " ".join(str(host.get(part, "")) for part in ("OS", "OS-release", "machine")),
+    }
+    return {name: str(version) for name, version in every.items() if version}

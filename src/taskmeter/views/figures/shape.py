@@ -1,0 +1,168 @@
+"""The shape of one distribution: bars, survival, fitted families, and what has not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from taskmeter.core.buckets import Floats, Ints, coarser_counts, upper_bounds
+from taskmeter.core.distribution import Distribution
+
+#: Bars of a histogram.
+MOST_BARS = 48
+
+#: Points of a fitted curve.
+_POINTS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """A histogram whose bars are as wide as each other on a logarithmic axis.
+
+    Parameters
+    ----------
+    left, right
+        Bounds of each bar.
+    counts
+        Values in each; together all positive ones.
+    zeros
+        Values that are 0, which have no place on a logarithmic axis.
+    """
+
+    left: Floats
+    right: Floats
+    counts: Ints
+    zeros: int
+
+
+def bars(distribution: Distribution, most: int = MOST_BARS) -> Bars:
+    """Give the histogram on the finest grid with no more than so many bars, 2 at least."""
+    d = distribution
+    steps = 0
+    counts, offset = d.counts, d.offset
+    # values below and above 1 never share a bucket
+    while counts.size > max(most, 2):
+        steps += 1
+        counts, offset = coarser_counts(d.counts, d.offset, steps)
+    index = np.arange(offset, offset + counts.size)
+    schema = d.schema - steps
+    return Bars(
+        left=upper_bounds(index - 1, schema),
+        right=upper_bounds(index, schema),
+        counts=counts.astype(np.int64),
+        zeros=d.zero_count,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A survival function: the share of values that are greater.
+
+    Parameters
+    ----------
+    x
+        Where, increasing.
+    share
+        The share there, from 1 down; never below the least that can be seen in the sample.
+    """
+
+    x: Floats
+    share: Floats
+
+
+def floor(distribution: Distribution) -> float:
+    """Give the share of half a value: where on a logarithmic axis "none" is."""
+    return 0.5 / max(1, distribution.count)
+
+
+def survival(distribution: Distribution) -> Curve:
+    """Give the share of values that are greater than each bucket's bound; the maximum's is 0.
+
+    It begins just below the smallest positive value.
+    """
+    d = distribution
+    if not d.counts.size:
+        return Curve(x=np.zeros(0), share=np.zeros(0))
+    edges = np.clip(d.bucket_bounds, d.minimum if not d.zero_count else 0.0, d.maximum)
+    below = d.zero_count + np.concatenate([[0], np.cumsum(d.counts, dtype=np.int64)])
+    changed = np.concatenate([[True], np.diff(below) > 0])
+    changed[-1] = True
+    return Curve(x=edges[changed], share=(1 - below / d.count)[changed])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """One family, as a curve.
+
+    Parameters
+    ----------
+    family
+        What it is called.
+    curve
+        Its survival function.
+    best
+        It is the one that was chosen.
+    """
+
+    family: str
+    curve: Curve
+    best: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Families:
+    """The families that were fitted.
+
+    Parameters
+    ----------
+    fitted
+        The best first.
+    because
+        One sentence: the evidence, or why there is none.
+    """
+
+    fitted: tuple[Fitted, ...] = ()
+    because: str = ""
+
+
+def families(distribution: Distribution, most: int = 3) -> Families:
+    """Fit families of distributions, and give the best few as curves; takes some 10 ms.
+
+    Without scipy there are none, and the reason is that it is missing.
+    """
+    d = distribution
+    try:
+        report = d.fit()
+    except ImportError as error:
+        return Families(because=str(error))
+    if not report.fits:
+        return Families(because=report.because)
+    positive = report.count / d.count
+    least = d.minimum if not d.zero_count else float(d.bucket_bounds[0])
+    x = np.geomspace(least, 3 * d.maximum, _POINTS)
+    found = []
+    for one in report.fits[:most]:
+        share = (1 - one.cdf(x)) * positive
+        seen = share > floor(d)
+        found.append(
+            Fitted(
+                family=one.family,
+                curve=Curve(x=x[seen], share=share[seen]),
+                best=one is report.best,
+            )
+        )
+    return Families(fitted=tuple(found), because=report.because)
+
+
+def censored(distribution: Distribution, ages: Sequence[float]) -> Curve:
+    """Give the marks of attempts that have not ended: at their age, on the survival function.
+
+    Those that are older than any that ended stand at `floor`.
+    """
+    x = np.sort(np.asarray(ages, dtype=np.float64))
+    if not distribution.count:
+        return Curve(x=x, share=np.ones(x.size))
+    share = np.maximum(1 - distribution.cdf(x), floor(distribution))
+    return Curve(x=x, share=share)

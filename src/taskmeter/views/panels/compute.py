@@ -1,0 +1,177 @@
+"""Compute over time: threads that each prefix keeps busy, under the capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from bokeh.layouts import column
+from bokeh.models import ColumnDataSource, LegendItem, Line, NumeralTickFormatter, VArea
+
+from taskmeter.core.buckets import Floats
+from taskmeter.views.figures.history import Moment, compute_layers, stepped
+from taskmeter.views.figures.label import label
+from taskmeter.views.figures.palette import BLUE, GREY, SKY, Colours
+from taskmeter.views.figures.top import REST
+from taskmeter.views.figures.view import View
+from taskmeter.views.panels.style import (
+    chart,
+    draw,
+    hover,
+    legend,
+    note,
+    say,
+    time_axis,
+    time_of_day,
+)
+
+#: Prefixes with a layer of their own.
+MOST_LAYERS: Final = 6
+
+_SLOTS: Final = MOST_LAYERS + 2
+#: The rate of each layer, and the edges between the layers, from the lowest up.
+_RATES: Final = tuple(f"s{slot}" for slot in range(_SLOTS))
+_EDGES: Final = tuple(f"e{slot}" for slot in range(_SLOTS + 1))
+_BAND: Final = ("p5", "p25", "p50", "p75", "p95")
+
+
+def instants(moments: Sequence[Moment]) -> Floats:
+    """Give the beginning and the end of each moment, in seconds of Unix time."""
+    return np.array([end for moment in moments for end in (moment.start, moment.stop)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    names: tuple[str, ...]
+    columns: dict[str, Any]
+    band: dict[str, Any]
+    now: str
+
+
+class ComputePanel:
+    """Compute over time."""
+
+    name = "compute"
+    every = 1
+    title = "Compute over time"
+    caption = (
+        "Threads kept busy by each prefix, tasks in flight included; the line is the capacity. "
+        "Below: how busy the workers are, from 0 to 100 %."
+    )
+
+    def __init__(self) -> None:
+        columns = ("at", "capacity", "total", "e0", *_RATES, *_EDGES[1:])
+        self._source = ColumnDataSource({name: [] for name in columns}, name="rates")
+        self._band = ColumnDataSource({"at": [], **{name: [] for name in _BAND}})
+        self._colours = Colours()
+        self._shown: tuple[str, ...] | None = None
+        plot = self._plot = chart(min_height=150)
+        plot.yaxis.axis_label = "threads"
+        plot.y_range.start = 0
+        time_axis(plot)
+        self._areas = [
+            draw(plot, self._source, VArea(x="at", y1=low, y2=high, fill_alpha=0.85))
+            for low, high in pairwise(_EDGES)
+        ]
+        self._capacity = draw(
+            plot,
+            self._source,
+            Line(x="at", y="capacity", line_color=GREY, line_width=2, line_dash="dashed"),
+        )
+        self._hover = hover(plot, [self._capacity], (), mode="vline", **time_of_day("at"))
+        self._legend = legend(plot, [("capacity", [self._capacity])], place="right")
+        self.plots = [plot, self._draw_band()]
+        self._note = note("", margin=(0, 4, 0, 4))
+        self.controls: list[Any] = []
+        self.root = column(*self.plots, self._note, sizing_mode="stretch_both", name=self.name)
+
+    def _draw_band(self) -> Any:
+        plot = chart(
+            x_range=self._plot.x_range, min_height=90, height=110, sizing_mode="stretch_width",
+            tools="",
+        )  # fmt: skip
+        plot.y_range.start, plot.y_range.end = 0, 1.02
+        plot.yaxis.axis_label = "workers busy"
+        plot.yaxis.formatter = NumeralTickFormatter(format="0 %")
+        plot.yaxis.ticker = [0, 0.5, 1]
+        time_axis(plot)
+        outer, inner = (
+            draw(plot, self._band, VArea(x="at", y1=y1, y2=y2, fill_color=SKY, fill_alpha=alpha))
+            for y1, y2, alpha in (("p5", "p95", 0.3), ("p25", "p75", 0.6))
+        )
+        middle = draw(plot, self._band, Line(x="at", y="p50", line_color=BLUE, line_width=2))
+        legend(plot, [("p5 - p95", [outer]), ("p25 - p75", [inner]), ("median", [middle])],
+               place="right")  # fmt: skip
+        tips = [(f"{name} of workers", f"@{name}{{0.0 %}}") for name in _BAND]
+        hover(plot, [middle], tips, mode="vline")
+        return plot
+
+    def job(self, view: View) -> Callable[[], _Found]:
+        """Give the work."""
+        return partial(_find, view)
+
+    def show(self, found: _Found) -> None:
+        """Draw what that gave."""
+        if found.names != self._shown:
+            self._shown = found.names
+            self._dress(found.names)
+        self._source.data = found.columns
+        self._band.data = found.band
+        say(self._note, found.now)
+
+    def _dress(self, names: Sequence[str]) -> None:
+        """Give each layer its colour, its entry in the legend and its line in the tooltip."""
+        colours = self._colours.assign([name for name in names if name != REST])
+        items = [LegendItem(label={"value": "capacity"}, renderers=[self._capacity])]
+        for slot, area in enumerate(self._areas):
+            area.visible = slot < len(names)
+        for slot, name in reversed(list(enumerate(names))):
+            area = self._areas[slot]
+            area.glyph.fill_color = GREY if name == REST else colours[slot]
+            items.append(LegendItem(label={"value": label(name, 20)}, renderers=[area]))
+        self._legend.items = items
+        self._hover.tooltips = [
+            ("at", "@at{custom}"),
+            ("capacity", "@capacity{0.00}"),
+            ("busy", "@total{0.00}"),
+            *(
+                (label(name), f"@s{slot}{{0.00}}")
+                for slot, name in reversed(list(enumerate(names)))
+            ),
+        ]
+
+
+def _find(view: View) -> _Found:
+    moments = view.moments
+    layers = compute_layers(moments, MOST_LAYERS)
+    nothing = np.zeros(2 * len(moments))
+    columns: dict[str, Any] = {
+        "at": instants(moments),
+        "capacity": np.array(stepped(layers.capacity)),
+    }
+    total = columns["e0"] = nothing
+    for slot, (rates, edge) in enumerate(zip(_RATES, _EDGES[1:], strict=True)):
+        if slot < len(layers.names):
+            columns[rates] = np.array(stepped(layers.rates[layers.names[slot]]))
+        else:
+            columns[rates] = nothing
+        total = columns[edge] = total + columns[rates]
+    columns["total"] = total
+    told = [moment for moment in moments if moment.band]
+    band: dict[str, Any] = {"at": instants(told)}
+    for place, name in enumerate(_BAND):
+        band[name] = np.array(stepped([moment.band[place] for moment in told]))
+    return _Found(names=layers.names, columns=columns, band=band, now=_now(moments))
+
+
+def _now(moments: Sequence[Moment]) -> str:
+    if not moments:
+        return "The first seconds are being collected."
+    last = moments[-1]
+    busy, capacity = last.busy_seconds / last.seconds, last.thread_seconds / last.seconds
+    share = f" ({busy / capacity:.1%})" if capacity else ""
+    return f"Now {busy:.2f} of {capacity:.2f} threads are busy{share}."

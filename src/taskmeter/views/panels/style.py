@@ -1,0 +1,300 @@
+"""How every picture looks: axes, units, legends, tooltips, light and dark."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bokeh.models import (
+    AdaptiveTicker,
+    ColumnDataSource,
+    CustomJS,
+    CustomJSHover,
+    CustomJSTickFormatter,
+    Div,
+    Glyph,
+    GlyphRenderer,
+    HoverTool,
+    InlineStyleSheet,
+    Legend,
+    LegendItem,
+    LogAxis,
+    Model,
+    Select,
+)
+from bokeh.plotting import figure
+
+#: Text, lines of the grid; on a light page, and on a dark one.
+INK: Final = "#3a3a3a"
+GRID: Final = "#e3e3e3"
+DARK_INK: Final = "#d6d6d6"
+DARK_GRID: Final = "#3c4046"
+
+#: Enough to look closer and to take a picture along.
+_TOOLS: Final = "xpan,xwheel_zoom,reset,save"
+
+_UNITS: Final = """
+function figure(number, unit) {
+  const scaled = number / unit
+  const digits = scaled === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.abs(scaled))))
+  return String(Number(scaled.toFixed(Math.min(digits, 6))))
+}
+"""
+
+#: Seconds in the unit that suits them.
+_DURATION_TICK: Final = (
+    _UNITS
+    + """
+const size = Math.abs(tick)
+if (size === 0) return "0"
+if (size < 0.9995e-3) return figure(tick, 1e-6) + " µs"
+if (size < 0.9995) return figure(tick, 1e-3) + " ms"
+if (size < 120) return figure(tick, 1) + " s"
+if (size < 7200) return figure(tick, 60) + " min"
+return figure(tick, 3600) + " h"
+"""
+)
+
+_SIZE_TICK: Final = (
+    _UNITS
+    + """
+const size = Math.abs(tick)
+if (size < 999.5) return figure(tick, 1) + " B"
+if (size < 999.5e3) return figure(tick, 1e3) + " kB"
+if (size < 999.5e6) return figure(tick, 1e6) + " MB"
+if (size < 999.5e9) return figure(tick, 1e9) + " GB"
+return figure(tick, 1e12) + " TB"
+"""
+)
+
+#: A share on a logarithmic axis: 1, 0.1, 1 %.
+_SHARE_TICK: Final = """
+const percent = tick * 100
+return percent >= 1 ? percent.toFixed(0) + " %" : String(Number(percent.toPrecision(2))) + " %"
+"""
+
+#: The time of day where the reader is, of seconds of Unix time.
+_TIME: Final = """
+return new Date(1000 * {}).toLocaleTimeString([], {{hour12: false}})
+"""
+
+#: {what an axis is about: gives the text of a tick}
+_TICKS: Final = {
+    "duration": _DURATION_TICK,
+    "size": _SIZE_TICK,
+    "share": _SHARE_TICK,
+    "time": _TIME.format("tick"),
+}
+
+#: Follows what the user's system prefers, now and when it changes.
+_FOLLOW_THEME: Final = """
+const query = window.matchMedia("(prefers-color-scheme: dark)")
+const dress = () => {
+  const [ink, line] = query.matches ? dark : light
+  for (const plot of plots) {
+    plot.title.text_color = ink
+    for (const place of [plot.left, plot.right, plot.above, plot.below, plot.center]) {
+      for (const part of place) {
+        if (part.properties.major_label_text_color != null) {
+          part.major_label_text_color = ink
+        }
+        if (part.properties.axis_label_text_color != null) {
+          part.axis_label_text_color = ink
+          part.axis_line_color = line
+          part.major_tick_line_color = line
+        } else if (part.properties.label_text_color != null) {
+          part.label_text_color = ink
+        } else if (part.properties.grid_line_color != null && part.grid_line_color != null) {
+          part.grid_line_color = line
+        }
+      }
+    }
+    for (const renderer of plot.renderers) {
+      const glyph = renderer.glyph
+      if (glyph.tags.includes("ink")) {
+        if (glyph.properties.text_color != null) glyph.text_color = ink
+        else glyph.line_color = ink
+      }
+    }
+  }
+}
+query.addEventListener("change", dress)
+if (query.matches) dress()
+"""
+
+#: What controls and texts look like inside of Bokeh's own boxes.
+_CONTROLS: Final = """
+:host { color: inherit; }
+label { color: inherit; font-size: 11px; opacity: 0.75; }
+.bk-input { font-size: 12px; padding: 2px 22px 2px 8px; height: 26px; min-height: 26px; }
+@media (prefers-color-scheme: dark) {
+  .bk-input { background-color: #2b2f36; color: #d6d6d6; border-color: #4a4f57; }
+}
+"""
+
+_NOTE: Final = ":host { color: inherit; font-size: 12px; line-height: 1.35; }"
+
+
+def chart(**options: Any) -> figure:
+    """Give an empty figure that fills the space it gets.
+
+    Parameters
+    ----------
+    **options
+        As Bokeh's ``figure`` takes them.
+    """
+    made = figure(
+        **{
+            "tools": _TOOLS,
+            "toolbar_location": "above" if options.get("tools", _TOOLS) else None,
+            "toolbar_inner": True,
+            "sizing_mode": "stretch_both",
+            "min_height": 120,
+            "min_border_left": 8,
+            "min_border_right": 12,
+            "background_fill_alpha": 0,
+            "border_fill_alpha": 0,
+            "outline_line_color": None,
+            **options,
+        }
+    )
+    made.toolbar.logo = None
+    made.toolbar.autohide = True
+    made.title.text_color = INK
+    made.title.text_font_size = "12px"
+    for axis in made.axis:
+        if isinstance(axis, LogAxis):
+            axis.ticker.desired_num_ticks = 4
+        axis.axis_line_color = GRID
+        axis.major_tick_line_color = GRID
+        axis.minor_tick_line_color = None
+        axis.major_label_text_color = INK
+        axis.major_label_text_font_size = "11px"
+        axis.axis_label_text_color = INK
+        axis.axis_label_text_font_size = "11px"
+        axis.axis_label_text_font_style = "normal"
+    for grid in made.grid:
+        grid.grid_line_color = GRID
+    return made
+
+
+def draw(plot: figure, source: ColumnDataSource, glyph: Glyph) -> GlyphRenderer:
+    """Draw what a source has; `figure`'s own functions make four glyphs of each, which cost time.
+
+    Parameters
+    ----------
+    plot
+        Where.
+    source
+        Its rows.
+    glyph
+        What stands for a row.
+    """
+    found: GlyphRenderer = plot.add_glyph(source, glyph)
+    return found
+
+
+def ticks(of: str) -> CustomJSTickFormatter:
+    """Give what writes the ticks of an axis of ``duration``, ``size``, ``share`` or ``time``."""
+    return CustomJSTickFormatter(code=_TICKS[of])
+
+
+def time_axis(plot: figure) -> None:
+    """Let the axis below show the time of day, of seconds of Unix time."""
+    plot.xaxis.formatter = ticks("time")
+    plot.xaxis.ticker = AdaptiveTicker(
+        base=60, mantissas=[1, 2, 5, 10, 20, 30], min_interval=1, num_minor_ticks=0,
+        desired_num_ticks=5,
+    )  # fmt: skip
+    plot.xgrid.grid_line_color = None
+    plot.x_range.range_padding = 0
+
+
+def time_of_day(column: str) -> dict[str, Any]:
+    """Give what lets a tooltip show a column of instants as `time_axis` does."""
+    return {"formatters": {f"@{column}": CustomJSHover(code=_TIME.format("value"))}}
+
+
+def legend(
+    plot: figure, items: Sequence[tuple[str, Sequence[Any]]], *, place: str = "above"
+) -> Legend:
+    """Add a legend outside of the axes.
+
+    Parameters
+    ----------
+    plot
+        Gets the legend.
+    items
+        ``(label, renderers)`` of each entry.
+    place
+        ``above``, ``right``, or a corner inside of the axes, such as ``bottom_left``.
+    """
+    inside = "_" in place
+    made = Legend(
+        items=[LegendItem(label={"value": text}, renderers=list(drawn)) for text, drawn in items],
+        orientation="horizontal" if place == "above" else "vertical",
+        location=place if inside else {"above": "left"}.get(place, "top"),
+        border_line_alpha=0,
+        background_fill_alpha=0,
+        label_text_color=INK,
+        label_text_font_size="11px",
+        label_height=14,
+        glyph_height=14,
+        glyph_width=16,
+        label_standoff=4,
+        spacing=8 if place == "above" else 2,
+        padding=2,
+        margin=2,
+        click_policy="hide",
+    )
+    plot.add_layout(made, "center" if inside else place)
+    return made
+
+
+def hover(
+    plot: figure, renderers: Sequence[Any], tooltips: Sequence[tuple[str, str]], **options: Any
+) -> HoverTool:
+    """Add a tooltip; Bokeh escapes the values, which may be names that users gave."""
+    tool = HoverTool(renderers=list(renderers), tooltips=list(tooltips), **options)
+    plot.add_tools(tool)
+    return tool
+
+
+def note(text: str = "", **options: Any) -> Div:
+    """Give a line of text, which is no HTML here; change it with `say`."""
+    return Div(
+        text=html.escape(text),
+        disable_math=True,
+        sizing_mode="stretch_width",
+        stylesheets=[InlineStyleSheet(css=_NOTE)],
+        **options,
+    )
+
+
+def say(note_: Div, text: str) -> None:
+    """Let a `note` show another text."""
+    escaped = html.escape(text)
+    if note_.text != escaped:
+        note_.text = escaped
+
+
+def select(title: str, options: Sequence[Any], value: str, *, width: int = 130) -> Select:
+    """Give a control to choose one of some texts."""
+    return Select(
+        title=title,
+        options=list(options),
+        value=value,
+        width=width,
+        height=44,
+        margin=(0, 6, 0, 2),
+        stylesheets=[InlineStyleSheet(css=_CONTROLS)],
+    )
+
+
+def follow_theme(plots: Sequence[Model]) -> CustomJS:
+    """Give what turns pictures dark where the user's system prefers that, when a page is ready."""
+    return CustomJS(
+        args={"plots": list(plots), "light": [INK, GRID], "dark": [DARK_INK, DARK_GRID]},
+        code=_FOLLOW_THEME,
+    )

@@ -1,0 +1,1 @@
+"""The report: a snapshot as one HTML file that needs nothing else."""

@@ -1,0 +1,125 @@
+"""Axes: where a value is drawn, and where the ticks are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from taskmeter.views.cells import duration
+
+#: No axis goes beyond these; nothing takes as short or as long.
+_LEAST, _MOST = 1e-250, 1e250
+
+#: Ticks of a logarithmic axis of time; decades are of seconds only up to where minutes begin.
+_DECADES = (*(10.0**k for k in range(-9, 2)), 60.0, 600.0, 3600.0, 36_000.0, 86_400.0, 864_000.0)
+
+#: Steps between the ticks of a linear axis of time, from a second on.
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """An axis.
+
+    Parameters
+    ----------
+    low, high
+        The values at its two ends.
+    start, stop
+        Where these are, in the units of the drawing.
+    logarithmic
+        Equal ratios have equal lengths.
+    """
+
+    low: float
+    high: float
+    start: float
+    stop: float
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """Give where a value is drawn; one beyond an end, at that end."""
+        value = min(max(value, self.low), self.high)
+        if self.logarithmic:
+            # a ratio may be greater than all floats
+            below = math.log(self.low)
+            share = (math.log(value) - below) / (math.log(self.high) - below)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.stop - self.start)
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a value is on the axis."""
+        return self.low <= value <= self.high
+
+
+def time_scale(values: Iterable[float], start: float, stop: float, *, logarithmic: bool) -> Scale:
+    """Give the axis on which durations are drawn.
+
+    Parameters
+    ----------
+    values
+        What must find room on it; zeros do only on a linear one.
+    start, stop
+        Where its ends are.
+    logarithmic
+        It has to be logarithmic.
+    """
+    known = [value for value in values if 0 <= value <= _MOST]
+    positive = [value for value in known if value > _LEAST]
+    if not positive:
+        return Scale(low=0.0, high=1.0, start=start, stop=stop)
+    low, high = min(positive), max(positive)
+    if logarithmic:
+        room = max(1.05, math.exp(0.03 * (math.log(high) - math.log(low))))
+        return Scale(low=low / room, high=high * room, start=start, stop=stop, logarithmic=True)
+    return Scale(low=0.0, high=high * 1.05, start=start, stop=stop)
+
+
+def time_ticks(scale: Scale, most: int = 8) -> list[tuple[float, str]]:
+    """Give ``(value, label)`` of the ticks of an axis of durations."""
+    if scale.logarithmic:
+        found = [value for value in _DECADES if scale.holds(value)]
+        found = found[:: max(1, math.ceil(len(found) / most))]
+        if len(found) < 2:
+            found = _between_decades(scale, most)
+    else:
+        found = _multiples(scale, _time_step(scale.high / most))
+    return [(value, time_label(value)) for value in found]
+
+
+def ticks(scale: Scale, most: int = 6) -> list[tuple[float, str]]:
+    """Give ``(value, label)`` of the ticks of a linear axis of numbers."""
+    found = _multiples(scale, _step(scale.high / most))
+    return [(value, f"{value:,.6g}") for value in found]
+
+
+def time_label(seconds: float) -> str:
+    """Give a duration as a tick has it."""
+    return "0" if not seconds else duration(seconds).replace(".0 ", " ")
+
+
+def _between_decades(scale: Scale, most: int) -> list[float]:
+    found = sorted(k * decade for decade in _DECADES for k in (1, 2, 5) if scale.holds(k * decade))
+    if len(found) > 1:
+        return found
+    step = _time_step((scale.high - scale.low) / most)
+    return [value for value in _multiples(scale, step) if scale.holds(value)]
+
+
+def _multiples(scale: Scale, step: float) -> list[float]:
+    return [k * step for k in range(math.floor(scale.high / step * (1 + 1e-9)) + 1)]
+
+
+def _time_step(least: float) -> float:
+    if least <= 1:
+        return _step(least)
+    fitting = next((step for step in _STEPS if step >= least), None)
+    return fitting if fitting is not None else _step(least / 86_400) * 86_400
+
+
+def _step(least: float) -> float:
+    """Give the smallest of 1, 2, 5, 10, 20, ... that is not below a number."""
+    decade = 10.0 ** math.floor(math.log10(least))
+    return next(k * decade for k in (1, 2, 5, 10) if k * decade >= least * (1 - 1e-9))

@@ -1,0 +1,86 @@
+"""The time that is left, in words, and the attempts that are late."""
+
+from __future__ import annotations
+
+import math
+
+from taskmeter.core.expected import LateAttempt, Remaining
+from taskmeter.views.cells import duration, short_name
+from taskmeter.views.columns import Column
+
+#: So many attempts are named at most.
+_NAMED = 3
+
+#: (from so many seconds on, unit, its seconds)
+_UNITS = ((129_600.0, "d", 86_400.0), (5_400.0, "h", 3_600.0), (90.0, "min", 60.0))
+
+
+def time_left(remaining: Remaining) -> str:
+    """Give the time that is left, such as ``about 3 min (2-5 min)``.
+
+    Where only its lower end says something, the attempts that make it so are named:
+    ``at least 40 s: train-3 and 2 more may take any time``.
+    """
+    if not remaining.at_least:
+        span = _span(remaining.lower, remaining.upper)
+        return f"about {rough(remaining.expected)} ({span})"
+    least = f"at least {rough(remaining.lower)}"
+    names = [short_name(key) for key in remaining.responsible[:_NAMED]]
+    if not names:
+        return least
+    more = len(remaining.responsible) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    return f"{least}: {listed} may take any time"
+
+
+def rough(seconds: float) -> str:
+    """Give seconds as people do, such as ``40 s``, ``2.5 min`` or ``3 h``."""
+    number, unit = _rounded(seconds)
+    return f"{number} {unit}"
+
+
+def _span(lower: float, upper: float) -> str:
+    low, low_unit = _rounded(lower)
+    high, high_unit = _rounded(upper)
+    if (low, low_unit) == (high, high_unit):
+        return f"{low} {low_unit}"
+    return (
+        f"{low}-{high} {high_unit}" if low_unit == high_unit else f"{rough(lower)}-{rough(upper)}"
+    )
+
+
+def _rounded(seconds: float) -> tuple[str, str]:
+    if not math.isfinite(seconds):
+        return "?", "s"
+    unit, size = next(((u, s) for least, u, s in _UNITS if seconds >= least), ("s", 1.0))
+    number = seconds / size
+    digits = 1 if number < 3 else 0
+    return f"{number:.{digits}f}".removesuffix(".0"), unit
+
+
+def left_line(remaining: Remaining | None) -> str:
+    """Give a line about what is left to do; '' if there is nothing."""
+    if remaining is None:
+        return ""
+    tasks = f"{remaining.tasks:,} task{'' if remaining.tasks == 1 else 's'}"
+    idle = remaining.idle_seconds
+    still = f"; none has ended for {rough(idle)}" if idle >= max(60.0, remaining.upper) else ""
+    return f"left: {tasks}, {time_left(remaining)}{still}"
+
+
+#: The columns of late attempts, from left to right.
+LATE_COLUMNS: tuple[Column[LateAttempt], ...] = (
+    Column(title="late task", cell=lambda late: short_name(late.key), rank=0, least=24, text=True),
+    Column(title="worker", cell=lambda late: short_name(late.worker), rank=4, text=True),
+    Column(title="age", cell=lambda late: duration(late.age_seconds), rank=1),
+    Column(title="expected", cell=lambda late: duration(late.expected_seconds), rank=2),
+    Column(title="cause", cell=lambda late: late.cause, rank=3, text=True),
+    Column(
+        title="hung",
+        cell=lambda late: "yes" if late.hung else "",
+        rank=5,
+        shown=lambda late: late.hung,
+        alarm=True,
+        text=True,
+    ),
+)

@@ -1,0 +1,390 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from view_snapshots import group, snapshot, stats, timed, transfers
+
+from taskmeter.core.attempts import InFlight
+from taskmeter.core.distribution import Distribution
+from taskmeter.core.merging import merge_all
+from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.views.figures.boxes import MOST_MARKS, actions, boxes, wants_log
+from taskmeter.views.figures.capacity import capacity_layers, shares
+from taskmeter.views.figures.history import MOST_NAMES, History, compute_layers
+from taskmeter.views.figures.label import label
+from taskmeter.views.figures.palette import GREY, SERIES, Colours
+from taskmeter.views.figures.running import running_table
+from taskmeter.views.figures.shape import bars, censored, families, floor, survival
+from taskmeter.views.figures.top import REST, top
+from taskmeter.views.figures.traffic import matrix
+
+SCRIPT = "<script>alert(1)</script>"
+
+seconds = st.floats(min_value=1e-6, max_value=1e6)
+samples = st.lists(st.one_of(seconds, st.just(0.0)), min_size=1, max_size=60)
+
+
+def in_flight(prefix: str, age: float, *, worker: str = "a", number: int = 0, **more) -> InFlight:
+    """An attempt that started so long before the snapshot."""
+    used = {"compute_seconds": age, "seceded_seconds": 0.0, **more}
+    return InFlight(
+        worker=worker, key=f"{prefix}-{number}", prefix=prefix, start=1060.0 - age, **used
+    )
+
+
+def running(*those: InFlight, prefixes=None) -> Snapshot:
+    return replace(snapshot(prefixes or {}), running=tuple(sorted(those, key=lambda a: a.start)))
+
+
+# Top
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(max_size=3), seconds, max_size=30), st.integers(0, 10))
+def test_the_top_and_the_rest_are_everything_once_and_in_order(figures, most):
+    split = top(figures, most)
+    assert sorted([*split.kept, *split.rest]) == sorted(figures)
+    assert len(split.rest) != 1
+    amounts = [figures[name] for name in (*split.kept, *split.rest)]
+    assert amounts == sorted(amounts, reverse=True)
+
+
+def test_what_is_not_a_number_comes_last():
+    assert top({"a": math.nan, "b": 0.0, "c": 1.0}, 3).kept == ("c", "b", "a")
+
+
+# Boxes
+
+
+@settings(deadline=None)
+@given(st.lists(samples, min_size=1, max_size=8))
+def test_the_figures_of_a_box_are_those_of_the_snapshot(several):
+    prefixes = {f"p{n}": timed(values) for n, values in enumerate(several)}
+    for row in boxes(snapshot(prefixes)):
+        d = prefixes[row.name].durations["compute"]
+        quantiles = d.quantile([0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
+        found = row.spread
+        assert [found.p5, found.p25, found.p50, found.p75, found.p95] == quantiles
+        assert (found.count, found.mean) == (d.count, d.mean)
+        assert (row.minimum, row.maximum) == (d.minimum, d.maximum)
+        assert math.isnan(found.std) if d.count < 2 else found.std == d.std
+
+
+@settings(deadline=None)
+@given(st.lists(samples, min_size=4, max_size=12))
+def test_the_box_of_the_rest_is_that_of_all_others_together(several):
+    prefixes = {f"p{n:02}": timed(values) for n, values in enumerate(several)}
+    rows = boxes(snapshot(prefixes), most=2)
+    assert [row.name == REST for row in rows] == [False, False, True]
+    others = [p for name, p in prefixes.items() if name not in {row.name for row in rows}]
+    merged = merge_all(p.durations["compute"] for p in others)
+    rest = rows[-1].spread
+    assert rest.count == merged.count
+    assert rest.total == merged.sum
+    assert rest.p50 == merged.quantile(0.5)
+    assert sum(row.spread.count for row in rows) == sum(len(values) for values in several)
+
+
+def test_attempts_in_flight_are_marks_at_their_age():
+    prefixes = {"load": timed([1.0, 2.0, 3.0]), "wait": stats(0.0)}
+    shown = boxes(running(in_flight("load", 7.0), in_flight("wait", 40.0), prefixes=prefixes))
+    assert {row.name: row.ages for row in shown} == {"load": (7.0,), "wait": (40.0,)}
+    wait = next(row for row in shown if row.name == "wait")
+    assert wait.spread.count == 0
+    assert wait.running == 1
+
+
+def test_of_many_attempts_in_flight_the_oldest_are_marks():
+    those = [in_flight("load", float(n), number=n) for n in range(1, 101)]
+    (row,) = boxes(running(*those, prefixes={"load": timed([1.0])}))
+    assert row.running == 100
+    assert row.ages == tuple(float(n) for n in range(100, 100 - MOST_MARKS, -1))
+
+
+def test_other_actions_have_no_attempts_in_flight():
+    prefix = replace(timed([1.0]), durations={"compute": Distribution.of([1.0]),
+                                              "transfer": Distribution.of([0.5])})  # fmt: skip
+    now = running(in_flight("load", 7.0), prefixes={"load": prefix})
+    assert actions(now, "prefix") == (
+        "compute", "compute, last minutes", "compute, failed", "transfer",
+    )  # fmt: skip
+    (row,) = boxes(now, action="transfer")
+    assert row.ages == ()
+    assert row.spread.mean == 0.5
+
+
+@settings(deadline=None)
+@given(samples)
+def test_outliers_are_beyond_the_fences_and_are_all_of_those(values):
+    d = Distribution.of(values)
+    (row,) = boxes(snapshot({"p": timed(values)}))
+    low, high = row.spread.p25, row.spread.p75
+    reach = 1.5 * (high - low)
+    assert all(value > high + reach or value < low - reach for value, _ in row.outliers)
+    box = d.box()
+    if len(row.outliers) < MOST_MARKS:
+        # a value on a fence may be on either side of it, and zeros have no place on an axis
+        count = sum(count for _, count in row.outliers)
+        clear = np.asarray(values)
+        beyond = (clear > (high + reach) * 1.03) | ((clear < (low - reach) * 0.97) & (clear > 0))
+        assert beyond.sum() <= count <= box.outliers_above + box.outliers_below + len(values)
+
+
+def test_groups_and_workers_have_boxes_too():
+    now = replace(
+        running(in_flight("load", 7.0, worker="tcp://a"), in_flight("load", 3.0, worker="tcp://b")),
+        groups={"load-1": group("load", [1.0, 2.0]), "load-2": group("load", [5.0])},
+        transfers=transfers({("tcp://a", "tcp://b"): (1e6, 0.5), ("tcp://b", "tcp://a"): (1e6, 2.0)}),
+        workers=(WorkerStatus(address="tcp://a", name="first"), WorkerStatus(address="tcp://b")),
+    )  # fmt: skip
+    assert [row.name for row in boxes(now, by="group")] == ["load-2", "load-1"]
+    received = boxes(now, by="worker", action="transfer, received")
+    assert {row.name: row.spread.mean for row in received} == {"tcp://b": 0.5, "first": 2.0}
+    ages = {row.name: row.ages for row in boxes(now, by="worker", action="compute, in flight")}
+    assert ages == {"first": (7.0,), "tcp://b": (3.0,)}
+
+
+def test_the_axis_is_logarithmic_where_the_range_calls_for_it_and_does_not_flicker():
+    near = boxes(snapshot({"a": timed([1.0, 2.0]), "b": timed([3.0])}))
+    between = boxes(snapshot({"a": timed([1.0]), "b": timed([25.0])}))
+    far = boxes(snapshot({"a": timed([1.0]), "b": timed([1000.0])}))
+    assert [wants_log(rows) for rows in (near, between, far)] == [False, False, True]
+    assert [wants_log(rows, now_log=True) for rows in (near, between, far)] == [False, True, True]
+
+
+# History
+
+
+def after(at: float, busy: dict[str, float], **more) -> Snapshot:
+    return replace(snapshot({name: stats(s) for name, s in busy.items()}, at=at), **more)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abcdefghij"), st.floats(0, 100), max_size=10),
+        min_size=2,
+        max_size=8,
+    ),
+    st.integers(1, 4),
+)
+def test_layers_add_up_to_all_compute_at_every_moment(added, most):
+    history, totals = History(), dict.fromkeys("abcdefghij", 0.0)
+    for number, more in enumerate(added):
+        totals = {name: value + more.get(name, 0.0) for name, value in totals.items()}
+        history.add(after(1001.0 + number, totals))
+    layers = compute_layers(history.moments, most)
+    assert len(layers.names) <= most + 1
+    for place, more in enumerate(added[1:]):
+        stacked = math.fsum(layers.rates[name][place] for name in layers.names)
+        assert stacked == pytest.approx(math.fsum(more.values()), abs=1e-6)
+    assert layers.capacity == pytest.approx([4.0] * (len(added) - 1))
+
+
+def test_a_history_is_bounded_in_time_and_in_names():
+    history = History(most=5)
+    for number in range(20):
+        busy = {f"p{n:03}": float(number * (n + 1)) for n in range(200)}
+        history.add(after(1001.0 + number, busy))
+    assert len(history.moments) == 5
+    last = history.moments[-1]
+    assert len(last.compute_seconds) == MOST_NAMES
+    assert last.busy_seconds == pytest.approx(sum(n + 1 for n in range(200)))
+
+
+def test_a_history_begins_anew_when_figures_do():
+    history = History()
+    history.add(after(1001.0, {"a": 1.0}))
+    history.add(after(1002.0, {"a": 2.0}))
+    history.add(replace(after(1003.0, {"a": 0.5}), start=1002.5))
+    assert history.moments == ()
+    history.add(replace(after(1004.0, {"a": 1.0}), start=1002.5))
+    assert history.moments[0].compute_seconds == {"a": 0.5}
+
+
+def test_the_same_snapshot_twice_is_no_moment():
+    history = History()
+    history.add(after(1001.0, {"a": 1.0}))
+    history.add(after(1001.0, {"a": 1.0}))
+    assert history.moments == ()
+
+
+def test_the_band_of_workers_is_the_quantiles_of_how_busy_they_are():
+    def workers(at: float) -> tuple[WorkerStatus, ...]:
+        return tuple(
+            WorkerStatus(address=str(n), thread_seconds=2 * at, compute_seconds=2 * at * n / 1000)
+            for n in range(1001)
+        )
+
+    history = History()
+    history.add(after(1001.0, {}, workers=workers(1.0)))
+    history.add(after(1002.0, {}, workers=workers(2.0)))
+    assert history.moments[0].band == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
+
+
+# Capacity
+
+
+def test_the_parts_of_the_capacity_are_all_of_it():
+    work = replace(
+        stats(60.0, ok=(10, 40.0), failed=(1, 5.0), lost=(1, 2.0)), recomputed_seconds=4.0
+    )
+    now = replace(snapshot({"load": work}), idle_seconds={"transfer": 100.0, "no-task": 50.0})
+    found = {share.kind: share for share in shares(now)}
+    assert {kind: share.seconds for kind, share in found.items() if share.seconds} == {
+        "done": 36.0, "running": 13.0, "failed": 5.0, "lost": 2.0, "recomputed": 4.0,
+        "transfer": 100.0, "no-task": 50.0, "unknown": 30.0,
+    }  # fmt: skip
+    assert math.fsum(share.share for share in found.values()) == pytest.approx(1.0)
+    assert math.fsum(share.seconds for share in found.values()) == now.thread_seconds
+
+
+def test_without_capacity_there_are_no_shares():
+    nothing = Snapshot(at=1000.0, start=1000.0)
+    assert all(math.isnan(share.share) for share in shares(nothing))
+
+
+def test_layers_of_the_capacity_add_up_to_one():
+    history = History()
+    history.add(after(1001.0, {"a": 1.0}, idle_seconds={"transfer": 3.0}))
+    history.add(after(1002.0, {"a": 2.0}, idle_seconds={"transfer": 6.0}))
+    layers = capacity_layers(history.moments)
+    assert layers["compute"] == [0.25]
+    assert layers["transfer"] == [0.75]
+    assert math.fsum(values[0] for values in layers.values()) == 1.0
+
+
+# The shape of a distribution
+
+
+@settings(deadline=None)
+@given(samples, st.integers(2, 60))
+def test_the_bars_of_a_histogram_hold_every_value(values, most):
+    d = Distribution.of(values)
+    found = bars(d, most)
+    assert found.counts.sum() + found.zeros == d.count
+    assert found.counts.size <= most
+    positive = np.array([value for value in values if value])
+    counted = [((positive > low) & (positive <= high)).sum()
+               for low, high in zip(found.left, found.right, strict=True)]  # fmt: skip
+    assert counted == found.counts.tolist()
+
+
+@settings(deadline=None)
+@given(samples)
+def test_survival_is_one_less_the_share_below(values):
+    d = Distribution.of(values)
+    curve = survival(d)
+    assert (np.diff(curve.share) <= 0).all()
+    if curve.x.size:
+        assert curve.share[-1] == 0
+        exact = [np.mean(np.asarray(values) > x) for x in curve.x[1:-1]]
+        assert curve.share[1:-1] == pytest.approx(exact)
+        assert curve.share[0] == 1 - d.zero_count / d.count or curve.x.size == 1
+
+
+def test_what_has_not_ended_is_marked_on_the_survival_function():
+    d = Distribution.of([1.0, 2.0, 4.0, 8.0])
+    marks = censored(d, [100.0, 0.5])
+    assert marks.x.tolist() == [0.5, 100.0]
+    assert marks.share.tolist() == [1.0, floor(d)]
+    assert censored(Distribution(), [3.0]).share.tolist() == [1.0]
+
+
+def test_families_are_curves_with_the_best_one_named():
+    rng = np.random.default_rng(3)
+    d = Distribution.of(rng.lognormal(0, 1, 5000))
+    found = families(d)
+    assert found.fitted[0].family == "log-normal"
+    assert [one.best for one in found.fitted] == [True, False, False]
+    curve = found.fitted[0].curve
+    assert (np.diff(curve.share) <= 0).all()
+    assert np.interp(1.0, curve.x, curve.share) == pytest.approx(0.5, abs=0.02)
+    assert families(Distribution.of([1.0])).fitted == ()
+    assert "too few" in families(Distribution.of([1.0])).because
+
+
+def test_without_scipy_there_are_no_families_and_the_reason_is_given(monkeypatch):
+    def refuse(self):
+        raise ImportError("fitting needs scipy")
+
+    monkeypatch.setattr(Distribution, "fit", refuse)
+    assert families(Distribution.of([1.0])).because == "fitting needs scipy"
+
+
+# Transfers
+
+
+@settings(deadline=None)
+@given(st.integers(2, 16), st.integers(1, 8))
+def test_the_cells_of_the_matrix_are_all_that_was_sent(workers, most):
+    pairs = {
+        (f"w{a}", f"w{b}"): (1000.0 * (a + 1), 0.1)
+        for a in range(workers)
+        for b in range(workers)
+        if a != b
+    }
+    found = matrix(replace(snapshot({}), transfers=transfers(pairs)), most)
+    assert sum(cell.count for cell in found.cells) == len(pairs)
+    assert math.fsum(cell.bytes for cell in found.cells) == math.fsum(b for b, _ in pairs.values())
+    assert len(found.workers) <= most + 1
+    assert {cell.source for cell in found.cells} <= set(found.workers)
+
+
+# Running now
+
+
+def test_the_stalled_come_first_then_the_late_then_the_oldest():
+    prefixes = {"load": timed([1.0] * 100), "long": timed([100.0] * 100), "new": stats(0.0)}
+    table = running_table(
+        running(
+            in_flight("long", 50.0),
+            in_flight("load", 5.0),
+            in_flight("load", 9.0, number=1),
+            in_flight("new", 55.0),
+            in_flight("long", 31.0, number=1, cpu_seconds=0.5, still_seconds=30.5),
+            prefixes=prefixes,
+        )
+    )
+    assert [(row.attempt.key, row.state) for row in table.rows] == [
+        ("long-1", "stalled"), ("load-1", "late"), ("load-0", "late"), ("new-0", ""),
+        ("long-0", ""),
+    ]  # fmt: skip
+    assert (table.total, table.late, table.stalled) == (5, 2, 1)
+    late = table.rows[1]
+    d = prefixes["load"].durations["compute"]
+    assert (late.age, late.p50, late.p99) == (9.0, d.quantile(0.5), d.quantile(0.99))
+
+
+def test_of_many_running_the_table_shows_some_and_counts_all():
+    those = [in_flight("load", float(n), number=n) for n in range(1, 1001)]
+    table = running_table(running(*those, prefixes={"load": timed([1.0] * 50)}), most=10)
+    assert len(table.rows) == 10
+    assert table.total == 1000
+    assert table.late == 999
+    assert math.isnan(table.rows[0].cpu_share)
+
+
+# Names and colours
+
+
+def test_a_label_is_one_short_line_that_is_no_mathematics():
+    assert "$$" not in label("$$x^2$$")
+    assert "\\(" not in label(r"\(x\)")
+    assert "\n" not in label("two\nlines")
+    assert len(label("x" * 1000)) == 28
+
+
+def test_a_name_keeps_its_colour_while_it_is_shown():
+    colours = Colours()
+    first = colours.assign(["a", "b", "c"])
+    assert first == list(SERIES[:3])
+    assert colours.assign(["c", "d", "a"]) == [first[2], first[1], first[0]]
+    many = colours.assign([str(n) for n in range(20)])
+    assert len(set(many)) == len(SERIES) + 1
+    assert many[-1] == GREY
