@@ -8,6 +8,7 @@ from typing import Any
 
 from distributed.deploy import Adaptive
 
+from taskmeter.install import installed
 from taskmeter.plugins.scheduler import NEED_OP
 from taskmeter.policies.scaling import Need
 from taskmeter.policies.steady import ScaleTo, Steady
@@ -33,7 +34,8 @@ class MeterAdaptive(Adaptive):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._steady = Steady()
-        self._told = -1
+        #: the target that was told of last; None before there was one
+        self._told: int | None = None
         super().__init__(*args, **kwargs)
 
     async def target(self) -> int:
@@ -42,19 +44,23 @@ class MeterAdaptive(Adaptive):
         if decision is None:
             found: int = await super().target()
             return found
-        if decision.workers != self._told:
-            await self._tell(decision)
+        within = int(max(self.minimum, min(self.maximum, decision.workers)))
+        if within != (len(self.plan) if self._told is None else self._told):
+            await self._tell(ScaleTo(workers=within, because=decision.because))
         return decision.workers
 
     async def _decide(self) -> ScaleTo | None:
         try:
+            # a scheduler that does not know a handler logs that, each time
+            if not await installed(self):
+                return None
             handler = getattr(self.scheduler, NEED_OP)
             answer = await handler(
                 target_seconds=_seconds(self.target_duration),
                 threads_per_worker=self._threads_per_worker(),
             )
             need = Need(**answer)
-        except Exception as error:  # noqa: BLE001 (a scheduler without taskmeter, or an older one)
+        except Exception as error:  # noqa: BLE001 (a scheduler with another taskmeter)
             logger.debug("taskmeter: scaling as Dask does, since there is no answer: %r", error)
             return None
         return self._steady.decide(need, workers=len(self.plan), now=monotonic())

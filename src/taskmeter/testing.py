@@ -30,6 +30,8 @@ class PrometheusServer:
         What to scrape there.
     features
         Values for ``--enable-feature``.
+    rules
+        The text of a rule file; empty for none.
 
     Raises
     ------
@@ -44,11 +46,13 @@ class PrometheusServer:
         interval_seconds: float = 1.0,
         path: str = "/metrics",
         features: Collection[str] = (),
+        rules: str = "",
     ) -> None:
         self.targets = list(targets)
         self.interval_seconds = interval_seconds
         self.path = path
         self.features = features
+        self.rules = rules
 
     def __enter__(self) -> PrometheusServer:
         program = shutil.which("prometheus")
@@ -59,6 +63,7 @@ class PrometheusServer:
         self._folder = tempfile.TemporaryDirectory(prefix="taskmeter-prometheus-")
         folder = Path(self._folder.name)
         (folder / "prometheus.yml").write_text(json.dumps(self._configuration()))
+        (folder / "rules.yml").write_text(self.rules, encoding="utf-8")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -103,7 +108,9 @@ class PrometheusServer:
             "global": {
                 "scrape_interval": f"{milliseconds}ms",
                 "scrape_timeout": f"{milliseconds}ms",
+                "evaluation_interval": f"{milliseconds}ms",
             },
+            "rule_files": ["rules.yml"] if self.rules else [],
             "scrape_configs": [
                 {
                     "job_name": "dask",

@@ -270,10 +270,9 @@ def test_any_label_will_do_and_none_is_taken_for_a_duration(cluster):
 
 
 def test_a_shuffle_gives_activities_of_its_own(cluster):  # case A8
+    import dask
     import pandas as pd
     from dask import dataframe as dd
-
-    import dask
 
     frame = dd.from_pandas(
         pd.DataFrame({"a": range(100_000), "b": [i % 97 for i in range(100_000)]}), npartitions=8

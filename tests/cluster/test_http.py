@@ -39,6 +39,9 @@ from taskmeter.plugins.http import _Join, as_json, json_pieces, mount
 PAGE = "/taskmeter/metrics"
 THREE_WORKERS = [("127.0.0.1", 1)] * 3
 
+#: Series with one of these are several of one name and prefix.
+OTHER_LABELS = {"outcome", "le", "state", "reason", "activity", "metered"}
+
 #: {(sample name, prefix): value}
 Values = dict[tuple[str, str | None], float]
 
@@ -72,7 +75,7 @@ def ours(families: Iterable[Any]) -> Values:
     found: Values = {}
     for family in families:
         for sample in family.samples:
-            if "taskmeter" in sample.name and not {"outcome", "le"} & sample.labels.keys():
+            if "taskmeter" in sample.name and not OTHER_LABELS & sample.labels.keys():
                 series = (sample.name, sample.labels.get("task_prefix_name"))
                 assert series not in found, f"{series} twice"
                 found[series] = sample.value

@@ -41,6 +41,7 @@ MESSAGES: dict[str, dict[int, tuple[str, str, bool]]] = {
         1: ("label", "LabelPair", True),
         2: ("gauge", "Gauge", False),
         3: ("counter", "Counter", False),
+        6: ("timestamp_ms", "int", False),
         7: ("histogram", "Histogram", False),
     },
     "MetricFamily": {

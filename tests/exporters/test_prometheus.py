@@ -7,6 +7,7 @@ import logging
 import math
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import Settings
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats
+from taskmeter.core.stats import ActivityTotals, PrefixStats
 from taskmeter.exporters import reference
 from taskmeter.exporters.exposition import OPENMETRICS, TEXT, accepts_gzip, negotiate
 from taskmeter.exporters.prometheus import Exporter, this_build
@@ -55,7 +56,9 @@ EXAMPLE = snapshot(
     {
         "read-csv": PrefixStats(
             compute_seconds=12.5,
+            cpu_seconds=10.25,
             executing=2,
+            stalled=1,
             attempts={
                 "ok": AttemptTotals(count=8, seconds=9.25),
                 "failed": AttemptTotals(count=2, seconds=1.0),
@@ -64,12 +67,27 @@ EXAMPLE = snapshot(
                 "lost": AttemptTotals(count=1, seconds=0.75),
             },
             oldest_start=1_700_000_042.125,
+            activities={
+                "thread-cpu": ActivityTotals(seconds=10.25),
+                "thread-noncpu": ActivityTotals(seconds=2.25),
+                "disk-read": ActivityTotals(seconds=0.125, bytes=4096, count=2),
+            },
+            recomputed_seconds=0.75,
+            state_seconds={"waiting": 0.0, "processing": 13.5, "memory": 200.0},
+            states={"waiting": 0, "processing": 3, "memory": 7},
         ),
         "train": PrefixStats(compute_seconds=0.1, seceded_seconds=1e9, executing=1),
         'odd "name" \\ {a="b"}\n<b>': stats(1e-9),
     },
     thread_seconds=800.0,
     nthreads=8,
+    activity_totals={
+        ("gather-dep", "network"): ActivityTotals(seconds=1.5, bytes=1 << 30, count=3),
+        ("p2p", "background"): ActivityTotals(seconds=0.5),
+    },
+    idle_seconds={"transfer": 20.0, "no-task": 700.0, "unknown": 0.0},
+    worker_state_seconds={"idle": 90.0, "saturated": 110.0},
+    worker_states={"idle": 1, "saturated": 1},
     invalid_samples=1,
     errors={"heartbeat": 2},
 )
@@ -99,7 +117,8 @@ def test_promtool_has_nothing_to_say(scope: Any) -> None:
     promtool = shutil.which("promtool")
     assert promtool, "promtool is missing; it is in Debian's package prometheus."
     taken = snapshot({name: stats(1.0, executing=1) for name in NASTY}, errors={"heartbeat": 1})
-    server = exporter(taken, scope=scope)
+    everything = replace(EXAMPLE, prefixes={**EXAMPLE.prefixes, **taken.prefixes})
+    server = exporter(everything, scope=scope)
     server.render()
     said = subprocess.run(
         [promtool, "check", "metrics"],
@@ -158,8 +177,11 @@ def test_the_oldest_start_is_absent_when_nothing_is_in_flight() -> None:
 
 
 def test_a_cluster_that_did_nothing_yet_has_every_family() -> None:
+    for scope in SCOPES:
+        server = exporter(snapshot({}), scope=scope)
+        known = [family for family in FAMILIES if scope in family.scopes]
+        assert len(list(parse_text(server.render().body.decode()))) == len(known)
     server = exporter(snapshot({}))
-    assert len(list(parse_text(server.render().body.decode()))) == len(FAMILIES)
     assert text(server)["dask_taskmeter_thread_seconds_total", ()] == 0
 
 

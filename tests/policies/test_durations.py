@@ -4,7 +4,7 @@ from math import inf, isnan, nan
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskmeter.core.estimator import Estimator
@@ -78,6 +78,7 @@ def test_an_estimate_will_do_too():
 anything = st.floats(allow_nan=True, allow_infinity=True)
 
 
+@settings(deadline=None)
 @given(anything, anything, anything, st.none() | anything, st.integers(0, 100))
 def test_whatever_comes_what_is_written_is_sane_and_near_the_last(mean, error, dask, last, n):
     one = decided(mean, error=error, completions=n, dask=dask, last=last)
@@ -89,6 +90,7 @@ def test_whatever_comes_what_is_written_is_sane_and_near_the_last(mean, error, d
         assert last / MOST_CHANGE <= one.seconds <= last * MOST_CHANGE
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e7), st.floats(1e-6, 1e7))
 def test_repeated_writes_reach_the_mean(mean, last):
     for _ in range(60):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import TypeVar
 
 from taskmeter.core.attempts import OTHER, OUTCOMES, AttemptTotals
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.merging import merge_all
-from taskmeter.core.stats import PrefixStats
+from taskmeter.core.stats import ActivityTotals, PrefixStats
+
+_Part = TypeVar("_Part")
 
 
 def printable(text: str) -> str:
@@ -66,7 +69,9 @@ def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
     return PrefixStats(
         compute_seconds=math.fsum(stats.compute_seconds for stats in share),
         seceded_seconds=math.fsum(stats.seceded_seconds for stats in share),
+        cpu_seconds=math.fsum(stats.cpu_seconds for stats in share),
         executing=sum(stats.executing for stats in share),
+        stalled=sum(stats.stalled for stats in share),
         attempts={
             outcome: AttemptTotals(
                 count=sum(stats.attempts[outcome].count for stats in share),
@@ -81,13 +86,37 @@ def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
         output_bytes=merge_all(stats.output_bytes for stats in share),
         recent=merge_all(stats.recent for stats in share),
         slowest=max(slow, key=attrgetter("seconds"), default=None),
+        activities=_added_activities(stats.activities for stats in share),
+        recomputed_seconds=math.fsum(stats.recomputed_seconds for stats in share),
+        state_seconds={
+            state: math.fsum(seconds)
+            for state, seconds in _gathered(stats.state_seconds for stats in share).items()
+        },
+        states={
+            state: sum(tasks) for state, tasks in _gathered(stats.states for stats in share).items()
+        },
     )
 
 
 def _merged(shares: Iterable[Mapping[str, Distribution]]) -> dict[str, Distribution]:
-    #: {action or stage: its distributions}
-    found: dict[str, list[Distribution]] = {}
+    return {what: merge_all(parts) for what, parts in _gathered(shares).items()}
+
+
+def _added_activities(shares: Iterable[Mapping[str, ActivityTotals]]) -> dict[str, ActivityTotals]:
+    return {
+        activity: ActivityTotals(
+            seconds=math.fsum(totals.seconds for totals in parts),
+            bytes=math.fsum(totals.bytes for totals in parts),
+            count=math.fsum(totals.count for totals in parts),
+        )
+        for activity, parts in _gathered(shares).items()
+    }
+
+
+def _gathered(shares: Iterable[Mapping[str, _Part]]) -> dict[str, list[_Part]]:
+    """Give ``{action, stage, state or activity: what each share has of it}``."""
+    found: dict[str, list[_Part]] = {}
     for share in shares:
-        for what, distribution in share.items():
-            found.setdefault(what, []).append(distribution)
-    return {what: merge_all(distributions) for what, distributions in found.items()}
+        for what, part in share.items():
+            found.setdefault(what, []).append(part)
+    return found

@@ -89,12 +89,13 @@ def writer(*, start: float, at: float) -> Callable[[Reading], list[Metric]]:
     start
         When the counters stood at 0 (Unix time).
     at
-        When the figures were taken (Unix time).
+        When the figures were taken (Unix time), but for those of readings that are stamped.
     """
-    since, now = round(start * 1e9), round(at * 1e9)
+    since = round(start * 1e9)
 
     def write(reading: Reading) -> list[Metric]:
         family = reading.family
+        now = round((at if reading.at is None else reading.at) * 1e9)
         data = _DATA[family.kind](reading, since, now)
         metric = Metric(
             name=reading.name + (family.suffix if family.kind == "info" else ""),

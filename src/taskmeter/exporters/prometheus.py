@@ -46,6 +46,7 @@ def as_metric(reading: Reading) -> Metric:
             reading.name + family.suffix,
             dict(zip(family.labels, values, strict=True)),
             float(number),
+            timestamp=reading.at,
         )
     return metric
 

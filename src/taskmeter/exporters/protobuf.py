@@ -104,9 +104,10 @@ def _family(reading: Reading) -> bytes:
 
 def _numbers(reading: Reading, labels: _Labels) -> bytes:
     field = _NUMBER_FIELDS[reading.family.kind] + b"\x09\x09"
+    stamp = b"" if reading.at is None else b"\x30" + varint(round(reading.at * 1000))
     return b"".join(
         [
-            _message(b"\x22", labels.of(reading, values) + field + _double(number))
+            _message(b"\x22", labels.of(reading, values) + field + _double(number) + stamp)
             for values, number in reading.numbers
         ]
     )

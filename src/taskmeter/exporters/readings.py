@@ -34,6 +34,8 @@ class Reading:
         to wait.
     bounds
         Of the classic buckets, if it is a histogram.
+    at
+        The instant that its samples are stamped with (Unix time); None for that of the scrape.
     """
 
     family: Family
@@ -41,6 +43,7 @@ class Reading:
     help: str
     rows: Iterator[Row]
     bounds: tuple[float, ...] = ()
+    at: float | None = None
 
     @property
     def numbers(self) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -84,6 +87,8 @@ def read(
         Is told of each family that raised.
     """
     for family in families:
+        if scope not in family.scopes:
+            continue
         name = family.full_name(scope, settings.namespace)
         if names and not any(name + suffix in names for suffix in ("", *family.suffixes)):
             continue
@@ -93,6 +98,7 @@ def read(
             help=family.help_in(scope),
             rows=_checked(family, figures),
             bounds=_bounds(family, settings),
+            at=figures.snapshot.reported_at if family.reported else None,
         )
         try:
             pieces = list(write(reading))

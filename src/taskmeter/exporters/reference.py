@@ -51,6 +51,44 @@ A histogram has a series for what was observed at least once. Only `action="comp
 zeros, from the moment that a prefix is known. The OpenMetrics and protobuf formats name the slowest
 recent task of a prefix as an exemplar of its compute histogram, with the label `key`.
 
+## Where the time goes
+
+At every instant, on every worker: thread seconds = compute seconds + idle seconds by reason. And
+the activities of context `execute` that are a task's own code (`thread-cpu`, `thread-noncpu`, and
+what the code meters itself with Dask's `context_meter`) make up its compute and seceded seconds,
+those in flight included. Dask knows the activities of an attempt when it has ended; until then, and
+for attempts that do not end ok, what is not CPU time is `thread-noncpu`. Where that turns out to
+have been something else, the counter stands still until the rest has caught up: it does not fall.
+
+CPU time is read from the clocks of the threads that run tasks, which Linux has and other systems
+have not: there, `cpu_seconds_total` and `stalled` are absent, and all of a task in flight is
+`thread-noncpu`. It is as of the last report, not extrapolated. Threads that a task's code starts
+itself, such as those of a BLAS library, are not in it.
+
+`task_state_seconds_total` and `worker_state_seconds_total` are integrals over time, kept at every
+change and not sampled. A gauge scraped every 5 s says nothing of what happens in between; the rate
+of these is exact, however short a state lasts.
+
+## Timestamps
+
+What workers report is up to one report interval old (0.5 s on small clusters, some seconds on large
+ones), so the scheduler extrapolates what is in flight to the moment of the scrape. With the setting
+`taskmeter.timestamps: true` it does not: compute, seceded, CPU, idle and thread seconds, activities
+and `executing` are given as the workers last reported them, and carry the time of the newest report
+as the timestamp of their samples (in milliseconds as text and protobuf, in seconds as OpenMetrics).
+So with one worker each sample is exact for the very instant it names; with many, for each worker to
+within its own report interval before that. All other families, and all pages of workers, stay
+unstamped: they are true at the moment of the scrape.
+
+The price is paid in Prometheus. It writes no staleness marker for a sample with a timestamp of its
+own: when the scheduler goes, or no report comes any more, the stamped series do not end at once,
+but are given with their last value for 5 minutes more (`--query.lookback-delta`), and alerts on
+them wait as long. Newer releases have `track_timestamps_staleness: true` in the scrape
+configuration against it. A scrape between two reports adds no sample, so a range in `rate()` must
+span several report intervals, too. The scheduler's clock should be right: samples whose time is
+before that of earlier ones are refused. The setting is for those who compare with records of their
+own, and for long report intervals; off, as it is by default, is right for dashboards and alerts.
+
 ## Queries
 
 Some questions, and the query that answers each:
@@ -70,6 +108,29 @@ _QUESTIONS = (
     (
         "How many threads do wasted attempts take, and why are they wasted?",
         'sum by (outcome) (rate(<attempt_seconds_total>{outcome!="ok"}[5m]))',
+    ),
+    (
+        "What are idle threads waiting for?",
+        "sum by (reason) (rate(<idle_seconds_total>[1m]))",
+    ),
+    (
+        "Which part of their time do tasks compute, and not wait?",
+        (
+            "rate(<cpu_seconds_total>[5m]) "
+            "/ (rate(<compute_seconds_total>[5m]) + rate(<seceded_seconds_total>[5m]))"
+        ),
+    ),
+    (
+        "What do tasks spend their time on, those in flight included?",
+        'sum by (activity) (rate(<activity_seconds_total>{context="execute"}[1m]))',
+    ),
+    (
+        "How many tasks were queued on the scheduler, on average?",
+        'sum(rate(<task_state_seconds_total>{state="queued"}[1m]))',
+    ),
+    (
+        "Which kinds of task hang?",
+        "<stalled> > 0",
     ),
     (
         "How long does a good attempt take?",
@@ -139,6 +200,7 @@ def families(scope: Scope, namespace: str) -> str:
             family.help_in(scope).replace("__", r"\_\_"),  # Markdown would make it bold
         )
         for family in FAMILIES
+        if scope in family.scopes
     )
     return _table(("metric", "kind", "labels", "what it says"), *rows)
 

@@ -49,10 +49,10 @@ def _labels(reading: Reading, values: tuple[str, ...], escaped: _Escaped) -> str
     return ",".join([f'{label}="{escaped[value]}"' for label, value in pairs])
 
 
-def _lines(reading: Reading, escaped: _Escaped) -> str:
+def _lines(reading: Reading, escaped: _Escaped, stamp: str) -> str:
     name = reading.name + reading.family.suffix
     labels = ",".join(f'{label}="%s"' for label in reading.family.labels)
-    pattern = f"{name}{{{labels}}} %s\n" if labels else f"{name} %s\n"
+    pattern = f"{name}{{{labels}}} %s{stamp}\n" if labels else f"{name} %s{stamp}\n"
     return "".join(
         [
             pattern % (*[escaped[value] for value in values], _number(number))
@@ -122,11 +122,16 @@ class TextEncoder:
             lines = _HistogramLines(reading, self._escaped, exemplars=self.exemplars)
             yield from self._written.pieces(reading, lines.write)
         else:
-            yield _lines(reading, self._escaped).encode()
+            stamp = "" if reading.at is None else self._stamp(reading.at)
+            yield _lines(reading, self._escaped, stamp).encode()
 
     def end(self) -> bytes:
         """Give what stands after the last family."""
         return b""
+
+    def _stamp(self, at: float) -> str:
+        """Give what follows a value that is stamped: here in milliseconds."""
+        return f" {round(at * 1000)}"
 
     def _head(self, reading: Reading) -> str:
         kind = "gauge" if reading.family.kind == "info" else reading.family.kind
@@ -143,6 +148,10 @@ class OpenMetricsEncoder(TextEncoder):
     def end(self) -> bytes:
         """Give the mark without which a reader knows that something lacks."""
         return b"# EOF\n"
+
+    def _stamp(self, at: float) -> str:
+        """Give what follows a value that is stamped: here in seconds."""
+        return f" {at:.3f}"
 
     def _head(self, reading: Reading) -> str:
         name, family = reading.name, reading.family

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import dask.config
@@ -216,6 +216,51 @@ def task_states() -> tuple[str, ...]:
 def state_counts(prefix: Any) -> Mapping[str, int]:
     """Give ``{state: tasks}`` of a prefix (``TaskPrefix.states``)."""
     return dict(prefix.states)
+
+
+def computed(prefix: Any) -> int:
+    """Give how often tasks of a prefix got a result (``TaskPrefix.state_counts``)."""
+    return int(getattr(prefix, "state_counts", {}).get("memory", 0))
+
+
+def with_dependencies(
+    scheduler: Any, keys: Collection[Key], *, whole: bool
+) -> tuple[list[Any], int]:
+    """Give the tasks of some keys and those that they wait for, and how many keys are unknown.
+
+    Parameters
+    ----------
+    scheduler
+        Whose tasks.
+    keys
+        Which ones.
+    whole
+        Those that are done, and what those waited for, too.
+    """
+    found: dict[Key, Any] = {}
+    unknown = 0
+    stack = []
+    for key in keys:
+        task = scheduler.tasks.get(key)
+        if task is None:
+            unknown += 1
+        else:
+            stack.append(task)
+    while stack:
+        task = stack.pop()
+        if task.key not in found and (whole or task.state != "memory"):
+            found[task.key] = task
+            stack.extend(task.dependencies)
+    return list(found.values()), unknown
+
+
+def idle_threads(scheduler: Any) -> Mapping[str, int]:
+    """Give ``{address: threads}`` that have no task (``WorkerState.processing``), if none is queued."""
+    if len(scheduler.queued):
+        return {}
+    running = (ws for ws in scheduler.workers.values() if ws.status.name == "running")
+    free = {ws.address: ws.nthreads - (len(ws.processing) - len(ws.long_running)) for ws in running}
+    return {address: threads for address, threads in free.items() if threads > 0}
 
 
 def workers_that_start_nothing(scheduler: Any) -> tuple[int, int]:

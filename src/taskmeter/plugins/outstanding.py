@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.cost import Cost, cost, residual
-from taskmeter.policies.eta import Kind, Running, ToDo, eta
+from taskmeter.policies.eta import Eta, Kind, Running, ToDo, eta
 from taskmeter.policies.scaling import Backlog, Load, Memory, Need, need
 
 #: The time that is left is worked out anew after so many seconds, when somebody reads it.
@@ -23,6 +24,9 @@ MOST_KINDS = 40
 
 #: Their name.
 _REST = "the rest"
+
+#: The scheduler's states of tasks that have not ended.
+LEFT = ("waiting", "no-worker", "queued", "processing")
 
 #: A prediction is judged when the batch is done; this many of one batch are.
 _PREDICTIONS = 8
@@ -104,34 +108,55 @@ class Outstanding:
 
     def _remaining(self, now: float) -> Remaining | None:
         todo = self.todo(now)
-        tasks = sum(kind.count for kind in todo.kinds.values()) + len(todo.running)
-        if not tasks:
+        found = self._predicted(todo)
+        if found is None:
             return None
-        prefixes = frozenset(todo.kinds)
-        calibration = self._calibrations.get(prefixes)
-        found = eta(todo, threads=self._scheduler.total_nthreads, calibration=calibration)
         if self._due(now) and len(self._predictions) < _PREDICTIONS:
+            prefixes = frozenset(todo.kinds)
             self._predictions.append(_Prediction(at=now, raw=found.raw, prefixes=prefixes))
+        return self._told(now, todo, found)
+
+    def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
+        """Give how long some tasks would take if they had the cluster for themselves.
+
+        None while none of them is to be done.
+        """
+        todo = self.todo(now, tasks)
+        found = self._predicted(todo)
+        return None if found is None else self._told(now, todo, found)
+
+    def _predicted(self, todo: ToDo) -> Eta | None:
+        if not _tasks(todo):
+            return None
+        calibration = self._calibrations.get(frozenset(todo.kinds))
+        return eta(todo, threads=self._scheduler.total_nthreads, calibration=calibration)
+
+    def _told(self, now: float, todo: ToDo, found: Eta) -> Remaining:
         return Remaining(
             lower=found.lower,
             expected=found.expected,
             upper=found.upper,
-            tasks=tasks,
+            tasks=_tasks(todo),
             at_least=found.at_least,
             responsible=tuple(str(one.key) for one in found.responsible),
             because=found.because,
             idle_seconds=max(0.0, now - self._forecasting.last_end),
         )
 
-    def todo(self, now: float) -> ToDo:
-        """Give what is still to do, as a prediction wants it."""
+    def todo(self, now: float, tasks: Collection[Any] | None = None) -> ToDo:
+        """Give what is still to do, as a prediction wants it: of everything, or of some tasks."""
         running = self._running(now)
+        counts = self._counts()
+        if tasks is not None:
+            chosen = {task.key for task in tasks}
+            running = tuple(one for one in running if one.key in chosen)
+            counts = counted(tasks)
         runs: dict[str, int] = {}
         for one in running:
             runs[one.prefix] = runs.get(one.prefix, 0) + 1
         estimates = self._forecasting.outlook.estimates
         kinds = {}
-        for name, row in self._counts().items():
+        for name, row in counts.items():
             count = _not_started(row, runs.get(name, 0))
             if count or name in runs:
                 kinds[name] = Kind(count=count, estimate=estimates.get(name), cost=self._cost(name))
@@ -208,8 +233,20 @@ class Outstanding:
         )
 
 
+def _tasks(todo: ToDo) -> int:
+    return sum(kind.count for kind in todo.kinds.values()) + len(todo.running)
+
+
+def counted(tasks: Collection[Any]) -> dict[str, Counter[str]]:
+    """Give ``{prefix: {state: tasks}}`` of some tasks."""
+    found: dict[str, Counter[str]] = {}
+    for task in tasks:
+        found.setdefault(task.group.prefix.name, Counter())[task.state] += 1
+    return found
+
+
 def _not_started(row: Mapping[str, int], running: int) -> int:
-    there = sum(row.get(state, 0) for state in ("waiting", "no-worker", "queued", "processing"))
+    there = sum(row.get(state, 0) for state in LEFT)
     return max(0, there - running)
 
 

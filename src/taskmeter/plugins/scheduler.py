@@ -25,6 +25,7 @@ from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
+from taskmeter.plugins.answers import Answers
 from taskmeter.plugins.forecasting import Forecasting
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error, logger
@@ -138,6 +139,7 @@ class SchedulerMeter(SchedulerPlugin):
             steering=self.steering,
         )
         self.outstanding = Outstanding(scheduler, self.fleet, self.forecasting)
+        self.answers = Answers(scheduler, self.forecasting, self.outstanding)
         self.transits = Transits(
             scheduler,
             now,
@@ -157,6 +159,7 @@ class SchedulerMeter(SchedulerPlugin):
         scheduler.handlers[SNAPSHOT_OP] = self.serve_snapshot
         scheduler.handlers[UNINSTALL_OP] = self.uninstall
         scheduler.handlers[NEED_OP] = self.serve_need
+        scheduler.handlers.update(self.answers.handlers)
         self._announce()
         exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
@@ -221,7 +224,7 @@ class SchedulerMeter(SchedulerPlugin):
             asyncio.get_running_loop().run_in_executor(None, otlp.stop)
         self._tending.stop()
         self.scheduler.periodic_callbacks.pop("taskmeter", None)
-        for operation in (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP):
+        for operation in (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP, *self.answers.handlers):
             self.scheduler.handlers.pop(operation, None)
         self.scheduler.task_metadata.pop(METADATA_KEY, None)
         if self._mount is not None:

@@ -10,6 +10,7 @@ from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.parcel import from_plain as parcel_from_plain
 from taskmeter.core.parcel import to_plain as parcel_plain
+from taskmeter.core.progress import Progress
 from taskmeter.core.report import Report, ReportError
 from taskmeter.core.report import from_plain as report_from_plain
 from taskmeter.core.report import to_plain as report_plain
@@ -62,6 +63,22 @@ def unpack_snapshot(data: Any) -> Snapshot:
         If it cannot be read.
     """
     return Snapshot.from_dict(_plain(data, "garbled snapshot"))
+
+
+def pack_progress(progress: Progress) -> bytes:
+    """Give the progress of some work as bytes."""
+    return _bytes(progress.to_dict())
+
+
+def unpack_progress(data: Any) -> Progress:
+    """Make the progress that `pack_progress` was called on.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read.
+    """
+    return Progress.from_dict(_plain(data, "garbled progress"))
 
 
 def _bytes(plain: Any) -> bytes:

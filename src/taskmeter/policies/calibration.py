@@ -101,8 +101,8 @@ class Calibration:
 
 
 def _right_scores() -> list[float]:
-    """Give what scores ten predictions have whose intervals are right; 1 is among the largest."""
+    """Give what scores ten predictions have whose intervals are right; 1 is the largest."""
     normal = NormalDist()
     edge = normal.inv_cdf((1 + _COVERAGE) / 2)
-    shares = [(i + 0.5) / _ASSUMED for i in range(_ASSUMED)]
+    shares = [_COVERAGE * (i + 1) / _ASSUMED for i in range(_ASSUMED)]
     return [normal.inv_cdf((1 + share) / 2) / edge for share in shares]

@@ -14,6 +14,7 @@ from taskmeter.core.prior import Prior, shrunk
 UNKNOWN_SECONDS: Final = 0.5
 #: a running attempt that nothing tells of is expected to last as long again as it has
 _AS_LONG_AGAIN: Final = 1.0
+_SHORTEST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ def cost(
     -----
     An attempt that is late, by `taskmeter.core.lateness.is_late`, counts for itself and not for
     those that have not started, until it completes: whether it works or hangs is not known.
+    That errs on the side of too few workers. With 50 tasks of 0.01 s completed, one running for
+    3.5 s and 300 queued it asks for 2 workers where the mean with the straggler asks for 20. If the
+    straggler hangs, 300 tasks take 2 workers 1.5 s. If one task in 51 does take 7 s, they take 2
+    workers 24 s and 9 workers 8 s; when the first has completed the need is 26.
     """
     if estimate is None or not estimate.mean >= 0:
         return _unseen(prior, unknown)
@@ -59,7 +64,7 @@ def cost(
         # what runs is but a bound
         mean = max(mean, (1 + _AS_LONG_AGAIN) * estimate.at_least)
         error = mean
-    scale = (mean / estimate.mean) ** 2 if estimate.mean > 0 else 1.0
+    scale = (mean / estimate.mean) ** 2 if estimate.mean > _SHORTEST else 1.0
     return Cost(
         mean=mean,
         variance=_with_one_more(estimate.variance * scale, mean, estimate.effective),
@@ -72,9 +77,11 @@ def residual(estimate: Estimate | None, age: float) -> float:
 
     Without a completion it is expected to last as long again (Lindy's law, a power law of index 2).
     """
-    if estimate is None or estimate.completions == 0:
-        return max(age, 0.0) * _AS_LONG_AGAIN
-    return max(estimate.residual(age), 0.0)
+    if estimate is not None and estimate.completions > 0:
+        left = estimate.residual(age)
+        if left >= 0:
+            return left
+    return max(age, 0.0) * _AS_LONG_AGAIN
 
 
 def _unseen(prior: Prior | None, unknown: float) -> Cost:

@@ -16,23 +16,24 @@ from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.in_step import in_step
 from taskmeter.policies.lifetime import Lifetime, lifetime, relative_error
 from taskmeter.policies.todo import Kind, Running, ToDo
+from taskmeter.policies.totals import Totals, totals
 
 #: an interval wider than this factor says no more than its lower end
 WIDE: Final = 10.0
 #: so many attempts are named at most
 MOST_NAMED: Final = 10
-#: an attempt is responsible when it outlasts all others with this probability
-_MAY_OUTLAST: Final = 0.05
-_POINTS: Final = 800
+#: attempts are responsible when so many of them are expected to run beyond the lower end ...
+_MAY_OUTLAST: Final = 0.25
+#: ... and each does so with this share of the most probable one's probability
+_AS_PROBABLE: Final = 0.25
+#: how probable light and heavy tails are, before anything is known: three laws in ten are heavy
+_PROBABLE: Final = (0.7, 0.3)
+_POINTS: Final = 500
 _QUANTILES: Final = (0.05, 0.5, 0.95)
 #: the unknown scale of durations, at the midpoints of 25 equally probable parts
 _SCALES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / 25) for i in range(25)])
 #: points of time at which the probability of being done is computed
 _TIMES: Final = 240
-#: the logarithm of a probability is no less
-_LEAST_LOG: Final = -30.0
-#: running attempts of a prefix share this many ages
-_AGES: Final = 64
 #: with fewer completions than this a prefix is said to be little known
 _FEW: Final = 10
 _SHORTEST: Final = 1e-9
@@ -57,20 +58,14 @@ class Eta:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums:
-    """Sums over all tasks, at the points of a grid of seconds."""
+class _Model:
+    """What follows from one assumption about the tails of durations."""
 
-    grid: Floats
-    #: of the expected work that running attempts and those that start at once do within x
-    busy: Floats
-    #: of the expected work of the others when they start evenly within x
-    queued: Floats
-    #: of the variances of both
-    spread: Floats
-    #: of the logarithm of the probability that those of ``busy`` are done by x
-    done: Floats
-    #: of that for a later one, integrated over x
-    later: Floats
+    lives: Mapping[str, Lifetime]
+    sums: Totals
+    #: when the last task starts, and the standard deviation of its logarithm
+    begun: float
+    spread: float
 
 
 def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> Eta:
@@ -104,12 +99,10 @@ def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> 
     threads = max(threads, len(todo.running))
     at_once = min(count, threads - len(todo.running))
     grid = _grid(todo, threads, count)
-    lives = {name: lifetime(kind.estimate, kind.cost, grid) for name, kind in todo.kinds.items()}
-    sums = _sums(todo, lives, grid, at_once / count if count else 0.0)
-    begun = _last_start(sums, threads, count - at_once)
-    found = _interval(sums, begun, threads, count - at_once, _unsure(todo, lives))
-    found = in_step(found, todo, threads)
-    responsible = _responsible(todo, lives, found, begun)
+    share, waits = (at_once / count if count else 0.0), count - at_once
+    models = [_model(todo, grid, threads, share, waits, heavy=heavy) for heavy in (False, True)]
+    found = in_step(_interval(models, waits, _unsure(todo)), todo, threads)
+    responsible = _responsible(todo, models[0], found)
     told = found if calibration is None else calibration.apply(found)
     at_least = not told.upper <= WIDE * told.lower
     return Eta(
@@ -169,6 +162,19 @@ def _reason(
     return f"{least}; durations differ too much to say more"
 
 
+def _model(
+    todo: ToDo, grid: Floats, threads: int, share: float, waits: int, *, heavy: bool
+) -> _Model:
+    lives = {
+        name: lifetime(kind.estimate, kind.cost, grid, heavy=heavy)
+        for name, kind in todo.kinds.items()
+    }
+    sums = totals(todo, lives, grid, share)
+    begun = _last_start(sums, threads) if waits else 0.0
+    spread = sqrt(float(np.interp(begun, grid, sums.spread))) / (threads * begun) if begun else 0.0
+    return _Model(lives, sums, begun, spread)
+
+
 def _grid(todo: ToDo, threads: int, count: int) -> Floats:
     means = [_mean(kind) for kind in todo.kinds.values()]
     ages = [min(max(one.age, _SHORTEST), _LONGEST) for one in todo.running]
@@ -186,54 +192,8 @@ def _mean(kind: Kind) -> float:
     return min(max(mean, _SHORTEST), _LONGEST) if isfinite(mean) else _LONGEST
 
 
-def _sums(todo: ToDo, lives: Mapping[str, Lifetime], grid: Floats, share: float) -> _Sums:
-    """Add everything up; a share of what has not started starts at once."""
-    busy, queued, spread, done, later = (np.zeros(grid.size) for _ in range(5))
-    squares = np.zeros(grid.size)
-    for name, kind in todo.kinds.items():
-        count = max(kind.count, 0)
-        parts = [(share * count, lives[name].above)] if count else []
-        parts += [(n, lives[name].after(age)) for age, n in _ages(todo, name)]
-        for weight, above in parts:
-            work = _integral(grid, above)
-            busy += weight * work
-            spread += weight * np.maximum(2 * _integral(grid, above * grid) - work**2, 0.0)
-            done += weight * _log_done(above)
-        waits = (1 - share) * count
-        if waits:
-            above = lives[name].above
-            work = _integral(grid, above)
-            queued += waits * _integral(grid, work)
-            squares += waits * np.maximum(2 * _integral(grid, above * grid) - work**2, 0.0)
-            later += waits * _integral(grid, _log_done(above))
-    return _Sums(grid, busy, queued, spread + squares, done, later)
-
-
-def _ages(todo: ToDo, name: str) -> list[tuple[float, int]]:
-    """Give the ages of running attempts of a prefix, each with how many have about that."""
-    ages = np.sort([max(one.age, 0.0) for one in todo.running if one.prefix == name])
-    if ages.size <= _AGES:
-        return [(float(age), 1) for age in ages]
-    return [(float(part.mean()), part.size) for part in np.array_split(ages, _AGES)]
-
-
-def _log_done(above: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        found: Floats = np.maximum(np.log1p(-np.minimum(above, 1.0)), _LEAST_LOG)
-    return found
-
-
-def _integral(grid: Floats, values: Floats) -> Floats:
-    """Integrate from 0; below the grid the first value holds."""
-    steps = np.diff(grid) * (values[1:] + values[:-1]) / 2
-    found: Floats = np.concatenate([[0.0], np.cumsum(steps)]) + grid[0] * values[0]
-    return found
-
-
-def _last_start(sums: _Sums, threads: int, waits: int) -> float:
+def _last_start(sums: Totals, threads: int) -> float:
     """Give when the last task starts."""
-    if not waits:
-        return 0.0
     spare = threads * sums.grid - sums.busy - sums.queued / sums.grid
     place = int(np.argmax(spare >= 0)) if (spare >= 0).any() else spare.size - 1
     if place == 0 or spare[place] <= spare[place - 1]:
@@ -243,9 +203,9 @@ def _last_start(sums: _Sums, threads: int, waits: int) -> float:
     return float(sums.grid[place - 1] + share * (sums.grid[place] - sums.grid[place - 1]))
 
 
-def _unsure(todo: ToDo, lives: Mapping[str, Lifetime]) -> float:
+def _unsure(todo: ToDo) -> float:
     """Give the standard deviation of the logarithm of all work, for what means are not known."""
-    runs = {name: 0 for name in lives}
+    runs = dict.fromkeys(todo.kinds, 0)
     for one in todo.running:
         runs[one.prefix] += 1
     parts = [
@@ -259,47 +219,51 @@ def _unsure(todo: ToDo, lives: Mapping[str, Lifetime]) -> float:
     return sqrt(sum((work * error) ** 2 for work, error in parts)) / total if total else 0.0
 
 
-def _interval(sums: _Sums, begun: float, threads: int, waits: int, unsure: float) -> Interval:
-    """Give the quantiles of when all is done."""
-    spread = 0.0
-    if begun > 0:
-        spread = sqrt(float(np.interp(begun, sums.grid, sums.spread))) / (threads * begun)
-    scales = np.exp(unsure * _SCALES)[:, np.newaxis]
-    starts = begun * np.exp((sqrt(unsure**2 + spread**2) - unsure) * _SCALES)[:, np.newaxis]
-    low, high = max(begun * 1e-2, sums.grid[0]), sums.grid[-1]
+def _interval(models: list[_Model], waits: int, unsure: float) -> Interval:
+    """Give the quantiles of when all is done, by models of light and of heavy tails."""
+    grid = models[0].sums.grid
+    low, high = max(min(one.begun for one in models) * 1e-2, grid[0]), grid[-1]
+    # once to see where it rises, once there
     for _ in range(2):
         times = np.geomspace(low, high, _TIMES)
-        chance = _chance(sums, times / scales, starts, waits).mean(axis=0)
-        inside = np.flatnonzero((chance > 1e-3) & (chance < 1 - 1e-3))
-        first = max(int(inside[0]) - 1, 0) if inside.size else int(np.argmax(chance > 0.5)) - 1
-        last = int(inside[-1]) + 1 if inside.size else first + 1
+        chance = np.average(
+            [_chance(one, times, waits, unsure) for one in models], axis=0, weights=_PROBABLE
+        )
+        chance = np.maximum.accumulate(chance)
+        first = int(np.searchsorted(chance, _QUANTILES[0] / 10)) - 1
+        last = int(np.searchsorted(chance, 1 - _QUANTILES[0] / 10))
         low, high = times[max(first, 0)], times[min(max(last, 1), _TIMES - 1)]
-    chance = np.maximum.accumulate(chance)
     lower, expected, upper = (float(np.interp(q, chance, times)) for q in _QUANTILES)
     return Interval(lower=lower, expected=expected, upper=upper)
 
 
-def _chance(sums: _Sums, times: Floats, starts: Floats, waits: int) -> Floats:
-    """Give the probability that all is done, by scale (rows) and time (columns)."""
-    logs = np.interp(times, sums.grid, sums.done)
+def _chance(model: _Model, times: Floats, waits: int, unsure: float) -> Floats:
+    """Give the probability that all is done by each time."""
+    sums = model.sums
+    # rows are scales of durations; the last start is less sure than that
+    scaled = times / np.exp(unsure * _SCALES)[:, np.newaxis]
+    logs = np.interp(scaled, sums.grid, sums.done)
     if waits:
-        since = times - starts
-        whole = np.interp(times, sums.grid, sums.later) - np.interp(since, sums.grid, sums.later)
+        more = sqrt(unsure**2 + model.spread**2) - unsure
+        starts = model.begun * np.exp(more * _SCALES)[:, np.newaxis]
+        since = scaled - starts
+        whole = np.interp(scaled, sums.grid, sums.later) - np.interp(since, sums.grid, sums.later)
         logs = np.where(since > 0, logs + whole / starts, -inf)
-    chance: Floats = np.exp(logs)
+    chance: Floats = np.exp(logs).mean(axis=0)
     return chance
 
 
-def _responsible(
-    todo: ToDo, lives: Mapping[str, Lifetime], found: Interval, begun: float
-) -> tuple[Running, ...]:
-    """Give the attempts that may well be the last to end."""
-    from_then = max(begun, found.expected)
-    named = []
+def _responsible(todo: ToDo, model: _Model, found: Interval) -> tuple[Running, ...]:
+    """Give the attempts that may well run beyond the lower end, when all others are done."""
+    from_then = max(model.begun, found.lower)
+    chances = []
     for one in todo.running:
-        life = lives[one.prefix]
+        life = model.lives[one.prefix]
         left = float(np.interp(from_then, life.grid, life.after(max(one.age, 0.0))))
-        if left >= _MAY_OUTLAST:
-            named.append(one)
+        chances.append((left, one))
+    least = max((left for left, _ in chances), default=0.0) * _AS_PROBABLE
+    if sum(left for left, _ in chances) < _MAY_OUTLAST:
+        return ()
+    named = [one for left, one in chances if left >= least]
     named.sort(key=lambda one: (-one.age, str(one.key)))
     return tuple(named[:MOST_NAMED])

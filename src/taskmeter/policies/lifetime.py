@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import log, log1p, sqrt
 from statistics import NormalDist
 from typing import Final
 
@@ -11,18 +11,22 @@ import numpy as np
 
 from taskmeter.core.buckets import Floats
 from taskmeter.core.estimate import Estimate
-from taskmeter.core.tail import Tail
 from taskmeter.policies.cost import Cost
 
 #: The curve counts half against the fitted tail where so many completions lasted longer.
 _HALF_INFORMED: Final = 5.0
 _UPPER_QUARTER: Final = 0.25
-#: of the power law: its mean exists, its variance does not
+#: of the power law beyond the last completion: its mean exists, its variance does not
 _INDEX: Final = 2.0
+#: the inverse of the least index of a fitted power law
+_MOST_HEAVY: Final = 0.8
 #: sigma of the logarithm of durations that nothing is known of
 _UNKNOWN_SIGMA: Final = 1.0
 _LEAST_SIGMA: Final = 1e-3
 _SHORTEST: Final = 1e-9
+_LONGEST: Final = 1e12
+#: a mean's relative error is taken to be no more
+_MOST_UNSURE: Final = 3.0
 #: the normal distribution's upper tail, between these many standard deviations
 _Z: Final = np.linspace(-9.0, 9.0, 721)
 _UPPER: Final = np.array([NormalDist().cdf(-z) for z in _Z])
@@ -36,48 +40,73 @@ class Lifetime:
 
     #: seconds, ascending
     grid: Floats
-    #: falling, from 0 to 1
+    #: falling, from 1 to 0
     above: Floats
+    #: the logarithm of that
+    logs: Floats
 
     def after(self, age: float) -> Floats:
         """Give the probability that an attempt of that age lasts longer by each point of a grid."""
-        logs = np.log(np.maximum(self.above, _NONE))
-        left: Floats = np.interp(age + self.grid, self.grid, logs)
-        return np.minimum(np.exp(left - np.interp(age, self.grid, logs)), 1.0)
+        left: Floats = np.interp(age + self.grid, self.grid, self.logs)
+        return np.minimum(np.exp(left - np.interp(age, self.grid, self.logs)), 1.0)
 
 
-def lifetime(estimate: Estimate | None, cost: Cost, grid: Floats) -> Lifetime:
+def lifetime(
+    estimate: Estimate | None, cost: Cost, grid: Floats, *, heavy: bool = False
+) -> Lifetime:
     """Give the law of durations at the points of ``grid``.
 
     It is the Kaplan-Meier curve, blended where few completions lasted longer with the log-normal
-    that the upper half fits. Without a completion it is a log-normal with the mean of ``cost``.
+    that the upper half fits, or, if ``heavy``, with a power law beyond the upper quartile. Which of
+    the two is right no sample tells; a forecast has to allow for either. Without a completion it is
+    a log-normal with the mean of ``cost``.
     """
     if estimate is None or not estimate.curve.seconds.size:
-        mu = log(max(cost.mean, _SHORTEST)) - _UNKNOWN_SIGMA**2 / 2
-        return Lifetime(grid=grid, above=_log_normal(grid, mu, _UNKNOWN_SIGMA))
+        mu = log(min(max(cost.mean, _SHORTEST), _LONGEST)) - _UNKNOWN_SIGMA**2 / 2
+        return _of(grid, _log_normal(grid, mu, _UNKNOWN_SIGMA))
     known = _curve(estimate, grid)
     informed = known * estimate.effective
     share = informed / (informed + _HALF_INFORMED)
-    added = (1 - share) * (_fitted(estimate.tail, grid) - known)
-    # few completions fit tails of any mean; what they add is within the error of the mean
+    added = (1 - share) * (_fitted(estimate, grid, heavy=heavy) - known)
+    # few completions fit tails of any mean; what they add is about the error of the mean
     more = float(np.diff(grid) @ (added[1:] + added[:-1])) / 2
-    if more > estimate.standard_error:
-        added *= estimate.standard_error / more
-    above: Floats = np.minimum.accumulate(np.clip(known + added, 0.0, 1.0))
-    return Lifetime(grid=grid, above=above)
+    most = max(estimate.standard_error, estimate.tail.trust**2 * estimate.mean)
+    if more > most:
+        added *= most / more
+    return _of(grid, np.minimum.accumulate(np.clip(known + added, 0.0, 1.0)))
 
 
-def _fitted(tail: Tail, grid: Floats) -> Floats:
-    """Give the mean of a log-normal's and, beyond the upper quartile, a power law's."""
+def _of(grid: Floats, above: Floats) -> Lifetime:
+    return Lifetime(grid=grid, above=above, logs=np.log(np.maximum(above, _NONE)))
+
+
+def _fitted(estimate: Estimate, grid: Floats, *, heavy: bool) -> Floats:
+    tail = estimate.tail
     smooth = _log_normal(grid, tail.mu, tail.sigma)
-    if not tail.excess > 0:
-        return smooth
-    beyond = grid > tail.threshold
-    power = smooth.copy()
-    scale = tail.excess * (_INDEX - 1)
-    power[beyond] = _UPPER_QUARTER * (1 + (grid[beyond] - tail.threshold) / scale) ** -_INDEX
-    found: Floats = (smooth + power) / 2
-    return found
+    heaviness = _hill(estimate) if heavy else 0.0
+    if heaviness > 0:
+        beyond = grid > tail.threshold
+        smooth[beyond] = _UPPER_QUARTER * (grid[beyond] / tail.threshold) ** (-1 / heaviness)
+    return smooth
+
+
+def _hill(estimate: Estimate) -> float:
+    """Give the mean of the logarithm of what exceeds the upper quartile, relative to it.
+
+    The inverse is the index of a power law (Hill, Annals of Statistics 3, 1975); what is unseen
+    goes on as that does.
+    """
+    known, start = estimate.curve, estimate.tail.threshold
+    place = int(np.searchsorted(known.seconds, start, side="right"))
+    share = float(known.masses[place:].sum())
+    if not share > 0 or not start > 0:
+        return 0.0
+    logs = float(known.masses[place:] @ np.log(known.seconds[place:] / start))
+    if known.unseen > 0:
+        weight = float(known.open_weights.sum())
+        ages = np.maximum(known.open_seconds, known.last)
+        logs += known.unseen * float(known.open_weights @ np.log(ages / start)) / weight
+    return min(logs / share, _MOST_HEAVY)
 
 
 def relative_error(estimate: Estimate | None, cost: Cost) -> float:
@@ -86,7 +115,9 @@ def relative_error(estimate: Estimate | None, cost: Cost) -> float:
         mean, error = cost.mean, cost.standard_error
     else:
         mean, error = estimate.mean, estimate.standard_error
-    return sqrt(log(1 + (error / max(mean, _SHORTEST)) ** 2))
+    ratio = error / max(mean, _SHORTEST)
+    # not below: nan counts as unsure, too
+    return sqrt(log1p(ratio**2)) if ratio < _MOST_UNSURE else sqrt(log1p(_MOST_UNSURE**2))
 
 
 def _curve(estimate: Estimate, grid: Floats) -> Floats:

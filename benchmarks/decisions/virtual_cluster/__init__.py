@@ -1,0 +1,1 @@
+"""A real scheduler with real state machines of workers, in virtual time."""

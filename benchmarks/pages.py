@@ -1,0 +1,330 @@
+"""What one update of an open dashboard page costs the scheduler's event loop.
+
+    python benchmarks/pages.py [--json] [--prefixes 1000] [--tasks 100000] [--workers 100]
+                               [--seconds 15]
+
+A real `Scheduler` with its dashboard and taskmeter knows so many prefixes of which so many tasks
+are done, on so many simulated workers that run two tasks each and have sent each other data. While
+a page is open every prefix goes on: one more task a second. A second process opens the page with
+everything on it, over HTTP and its websocket, as a browser does, and takes the updates. Then
+
+    update_ms         time of the loop's own thread for each update: a snapshot, the work, Bokeh's
+                      messages and sending them, less what the same time costs without a page
+    snapshot_ms       the part of it that takes the snapshot (median)
+    page_ms           the part of it that the pages' own code runs on the loop, snapshot included
+                      (median)
+    work_ms           how long the work in another thread takes beside (median)
+    stall_ms          the longest that the loop stands still in a second with the page open (median)
+    idle_stall_ms     the same without a page: what the machine, and what goes on, add
+    open_ms           what opening the page costs, once
+    readers_left, callbacks_left, pages_left
+                      pages that still read, updates made by callbacks that remain, and documents in
+                      memory, after the page was closed and its session had expired: none, or the
+                      benchmark fails
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import statistics
+import sys
+import weakref
+from time import monotonic, perf_counter, thread_time
+from types import SimpleNamespace
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import Scheduler
+
+from overhead import add_worker, run_spec
+from taskmeter.core.ledger import AttemptLedger
+from taskmeter.core.report import Reporter
+from taskmeter.core.samples import Samples
+from taskmeter.core.series import (
+    DURATION,
+    ON_WORKER,
+    TRANSFER_BANDWIDTH,
+    TRANSFER_BYTES,
+    TRANSFER_SECONDS,
+    WAIT,
+    Series,
+)
+from taskmeter.plugins import dashboard, feed
+from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.transport import pack, pack_parcel
+
+RUNNING_A_WORKER = 2
+ACTIVITIES = ("thread-cpu", "thread-noncpu", "executor", "other")
+#: A session is discarded so long after its page was closed: Bokeh's setting, and some patience.
+EXPIRES_SECONDS = 40
+
+#: Opens a page and takes its updates until its standard input ends.
+READER = """
+import sys, threading
+from bokeh.client import pull_session
+session = pull_session(url=sys.argv[1])
+print("open", flush=True)
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+while not ended.wait(1):
+    session.force_roundtrip()
+session.close()
+"""
+
+
+def fill(
+    scheduler: Scheduler, meter: SchedulerMeter, prefixes: int, tasks: int, workers: int
+) -> None:
+    """Let every worker report its part of the tasks."""
+    rng = np.random.default_rng(5)
+    names = [f"some_function_of_mine_{n}" for n in range(prefixes)]
+    scales = rng.lognormal(-2, 1.5, prefixes)
+    addresses = [f"tcp://127.0.0.1:{10_000 + n}" for n in range(workers)]
+    for number, address in enumerate(addresses):
+        add_worker(scheduler, address, number)
+        meter.add_worker(scheduler, address)
+    for number, address in enumerate(addresses):
+        ledger, samples = AttemptLedger(), Samples(f"meter-{number}")
+        now = monotonic()
+        for n in range(number, tasks, workers):
+            name = names[n % prefixes]
+            length = float(scales[n % prefixes] * rng.lognormal(0, 0.8))
+            key = f"{name}-{n:08x}"
+            ledger.start(key, 1, name, now - length)
+            ledger.end(key, 1, "ok" if n % 50 else "failed", now, length)
+            samples.attempt(
+                key=key, prefix=name, group=name, start=now - length, stop=now, seconds=length,
+                ok=n % 50 > 0, output_bytes=float(rng.lognormal(12, 2)),
+            )  # fmt: skip
+            samples.record(Series(WAIT, name, ON_WORKER), length / 3)
+            for activity in ACTIVITIES:
+                samples.record(Series(DURATION, name, activity), length / 4)
+        for source in rng.choice(addresses, 10):
+            size, seconds = float(rng.lognormal(13, 2)), float(rng.lognormal(-4, 1))
+            samples.record(Series(TRANSFER_BYTES, "", str(source)), size)
+            samples.record(Series(TRANSFER_SECONDS, "", str(source)), seconds)
+            samples.record(Series(TRANSFER_BANDWIDTH, "", str(source)), size / seconds)
+        for n in range(RUNNING_A_WORKER):
+            key = f"running-{number}-{n}"
+            ledger.start(key, 1, names[(number * 7 + n) % prefixes], now - 60)
+            scheduler.tasks[key] = SimpleNamespace(
+                processing_on=scheduler.workers[address], run_id=1
+            )
+        meter.receive(address, pack(Reporter(ledger, f"meter-{number}").report(now, version="0")))
+        parcel = samples.parcel(now)
+        assert parcel is not None
+        meter.measure(address, pack_parcel(parcel))
+    assert run_spec("any") is not None
+
+
+async def go_on(meter: SchedulerMeter, prefixes: int) -> None:
+    """End one more task of every prefix a second."""
+    rng = np.random.default_rng(6)
+    while True:
+        for n, length in enumerate(rng.lognormal(-2, 1, prefixes).tolist()):
+            meter.fleet.record(Series(DURATION, f"some_function_of_mine_{n}", "compute"), length)
+        await asyncio.sleep(1)
+
+
+async def spent(seconds: float) -> float:
+    """Give the time that this thread has worked in so many seconds."""
+    begun = thread_time()
+    await asyncio.sleep(seconds)
+    return thread_time() - begun
+
+
+async def stalls(seconds: int) -> list[float]:
+    """Give the longest time for which the loop did not come round, in milliseconds a second."""
+    found = []
+    for _ in range(seconds):
+        longest, last = 0.0, perf_counter()
+        until = last + 1
+        while last < until:
+            await asyncio.sleep(0)
+            now = perf_counter()
+            longest, last = max(longest, now - last), now
+        found.append(longest * 1e3)
+    return found
+
+
+class Watched:
+    """The pages, with clocks in them."""
+
+    def __init__(self) -> None:
+        self.updates = self.calls = 0
+        self.on_loop: list[float] = []
+        self.in_thread: list[float] = []
+        self.taking: list[float] = []
+        #: the pages and documents that there were
+        self.pages: list[weakref.ref[Any]] = []
+        tick, work, begin = dashboard.Page._tick, dashboard._work, dashboard.Page.__init__
+        view = feed.Feed.view
+
+        def timed_view(self_: feed.Feed) -> Any:
+            started = thread_time()
+            found = view(self_)
+            self.taking.append((thread_time() - started) * 1e3)
+            return found
+
+        def timed_work(jobs: Any) -> Any:
+            started = perf_counter()
+            found = work(jobs)
+            self.in_thread.append((perf_counter() - started) * 1e3)
+            return found
+
+        async def timed_tick(page: Any) -> None:
+            self.calls += 1
+            if not page._connected():
+                return
+            before = thread_time()
+            steps = tick(page).__await__()
+            total = thread_time() - before
+            try:
+                while True:
+                    before = thread_time()
+                    waited_for = next(steps)
+                    total += thread_time() - before
+                    await Yielded(waited_for)
+            except StopIteration:
+                total += thread_time() - before
+            self.updates += 1
+            self.on_loop.append(total * 1e3)
+
+        def noted(page: Any, *args: Any, **kwargs: Any) -> None:
+            begin(page, *args, **kwargs)
+            self.pages += [weakref.ref(page), weakref.ref(page._doc)]
+
+        feed.Feed.view = timed_view
+        dashboard._work = timed_work
+        dashboard.Page._tick = timed_tick
+        dashboard.Page.__init__ = noted
+
+
+class Yielded:
+    """Hands what a coroutine waits for to the loop."""
+
+    def __init__(self, waited_for: Any) -> None:
+        self.waited_for = waited_for
+
+    def __await__(self) -> Any:
+        yield self.waited_for
+
+
+async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict[str, float]:
+    watched = Watched()
+    scheduler = await Scheduler(port=0, dashboard=True, dashboard_address=":0", validate=False)
+    meter = SchedulerMeter()
+    await meter.start(scheduler)
+    scheduler.add_plugin(meter)
+    fill(scheduler, meter, prefixes, tasks, workers)
+    while meter.fleet.measurements.fold(500):
+        await asyncio.sleep(0)
+    snapshot = meter.snapshot()
+    done = sum(p.durations["compute"].count for p in snapshot.prefixes.values())
+    assert len(snapshot.prefixes) == prefixes
+    assert done >= 0.97 * tasks
+    going_on = asyncio.ensure_future(go_on(meter, prefixes))
+    gc.collect()
+    without = await spent(seconds)
+    idle_stalls = await stalls(seconds)
+
+    before = thread_time()
+    reader = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", READER,
+        f"http://127.0.0.1:{scheduler.http_server.port}/taskmeter",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    assert (await reader.stdout.readline()).strip() == b"open"
+    opening = thread_time() - before
+    while watched.updates < 2:
+        await asyncio.sleep(0.1)
+    updates = watched.updates
+    with_page = await spent(seconds)
+    updates = watched.updates - updates
+    medians = {
+        f"{what}_ms": statistics.median(taken[-updates:])
+        for what, taken in (
+            ("snapshot", watched.taking),
+            ("page", watched.on_loop),
+            ("work", watched.in_thread),
+        )
+    }
+    page_stalls = await stalls(seconds)
+
+    reader.stdin.close()
+    await reader.wait()
+    (pages,) = [app for app in scheduler.http_application.applications if hasattr(app, "_beside")]
+    deadline = monotonic() + EXPIRES_SECONDS
+    while any(pages.get_sessions(path) for path in pages.applications):
+        assert monotonic() < deadline, "the session of a closed page never ends"
+        await asyncio.sleep(0.2)
+    ended = watched.calls
+    await asyncio.sleep(2.5)
+    callbacks = watched.calls - ended
+    gc.collect()
+    left = sum(page() is not None for page in watched.pages)
+    readers = meter._remove_pages.__self__._feed.readers
+    going_on.cancel()
+    scheduler.workers.clear()
+    scheduler.tasks.clear()
+    await scheduler.close()
+    assert not callbacks, "a callback remains"
+    assert not left, "a page remains in memory"
+    assert not readers, "a page still reads"
+    assert not [w for w in meter.errors if w.startswith("page")], meter.errors
+    return {
+        "prefixes": prefixes,
+        "tasks": tasks,
+        "workers": workers,
+        "update_ms": (with_page - without) / updates * 1e3,
+        **medians,
+        "stall_ms": statistics.median(page_stalls),
+        "idle_stall_ms": statistics.median(idle_stalls),
+        "open_ms": opening * 1e3,
+        "updates": updates,
+        "readers_left": readers,
+        "callbacks_left": callbacks,
+        "pages_left": left,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--prefixes", type=int, default=1_000)
+    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--workers", type=int, default=100)
+    parser.add_argument("--seconds", type=int, default=15)
+    options = parser.parse_args()
+    # simulated tasks are no match for it
+    with dask.config.set({"distributed.scheduler.active-memory-manager.start": False}):
+        found = asyncio.run(
+            measure(options.prefixes, options.tasks, options.workers, options.seconds)
+        )
+    if options.json:
+        print(json.dumps(found))
+        return 0
+    print(f"{options.prefixes} prefixes, {options.tasks} tasks, {options.workers} workers")
+    for name, what in (
+        ("update_ms", "an update, loop's thread"),
+        ("page_ms", "of it the pages' code"),
+        ("snapshot_ms", "of that the snapshot"),
+        ("work_ms", "work in another thread"),
+        ("stall_ms", "loop stalls, page open"),
+        ("idle_stall_ms", "loop stalls, no page"),
+        ("open_ms", "opening the page, once"),
+    ):
+        print(f"{what:<26}{found[name]:8.1f} ms")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Families of attempts: what they cost, how they end, and which are in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from taskmeter.catalogue.family import PREFIX, Family, Figures, Row, each_prefix
+from taskmeter.core.attempts import OUTCOMES
+from taskmeter.core.stats import PrefixStats
+
+
+def _where_cpu_is_known(
+    value: Callable[[PrefixStats], float],
+) -> Callable[[Figures], Iterator[Row]]:
+    """Give the reader of a number that would be 0 where CPU time cannot be measured."""
+
+    def read(figures: Figures) -> Iterator[Row]:
+        prefixes = figures.snapshot.prefixes
+        if any(stats.cpu_seconds for stats in prefixes.values()):
+            for name, stats in prefixes.items():
+                yield (name,), value(stats)
+
+    return read
+
+
+def _attempts(figures: Figures) -> Iterator[Row]:
+    for name, stats in figures.snapshot.prefixes.items():
+        for outcome in OUTCOMES:
+            yield (name, outcome), stats.attempts[outcome].count
+
+
+def _attempt_seconds(figures: Figures) -> Iterator[Row]:
+    for name, stats in figures.snapshot.prefixes.items():
+        for outcome in OUTCOMES:
+            yield (name, outcome), stats.attempts[outcome].seconds
+
+
+def _oldest(figures: Figures) -> Iterator[Row]:
+    for name, stats in figures.snapshot.prefixes.items():
+        if stats.oldest_start is not None:
+            yield (name,), stats.oldest_start
+
+
+#: What attempts cost, how they ended, and which are in flight.
+ATTEMPTS: tuple[Family, ...] = (
+    Family(
+        name="compute_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=(PREFIX,),
+        reported=True,
+        read=each_prefix(lambda stats: stats.compute_seconds),
+        help=(
+            "Seconds for which attempts of a task held an execution thread {where}, counted while "
+            "they run and whatever their outcome, up to the moment they secede. Its rate is the "
+            "number of threads that a prefix keeps busy; over all prefixes that is at most the "
+            "number of threads there are."
+        ),
+    ),
+    Family(
+        name="seceded_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=(PREFIX,),
+        reported=True,
+        read=each_prefix(lambda stats: stats.seceded_seconds),
+        help=(
+            "Seconds that attempts {where} went on after they had left the thread pool "
+            "(distributed.secede, worker_client), counted while they run. They hold no execution "
+            "thread meanwhile. Added to compute_seconds_total this is what Dask calls compute "
+            "time."
+        ),
+    ),
+    Family(
+        name="cpu_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=(PREFIX,),
+        reported=True,
+        read=_where_cpu_is_known(lambda stats: stats.cpu_seconds),
+        help=(
+            "CPU time of all attempts {where}, read while they run: that of the thread that runs "
+            "an attempt, without other threads that its code uses. Divided by the sum of "
+            "compute_seconds_total and seceded_seconds_total it tells a task that computes from "
+            "one that waits. "
+            "Absent where no worker can read the CPU clocks of threads, as anywhere but on Linux."
+        ),
+    ),
+    Family(
+        name="attempts",
+        kind="counter",
+        labels=(PREFIX, "outcome"),
+        read=_attempts,
+        help=(
+            "Executions of a task's own code that ended {where}, by outcome: ok, failed (it "
+            "raised), cancelled (nobody wanted the result any more), rescheduled (it raised "
+            "Reschedule), lost (its worker went away). A retry is a new attempt."
+        ),
+    ),
+    Family(
+        name="attempt_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=(PREFIX, "outcome"),
+        read=_attempt_seconds,
+        help=(
+            "Compute seconds of the attempts that ended {where}, by outcome, added when an "
+            "attempt ends. Every outcome but ok is work that was wasted; divided by "
+            "attempts_total it gives the mean length of an attempt."
+        ),
+    ),
+    Family(
+        name="recomputed_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=(PREFIX,),
+        scopes=("scheduler",),
+        read=each_prefix(lambda stats: stats.recomputed_seconds),
+        help=(
+            "Compute seconds of ok attempts {where} that made a result again which had been there "
+            "and was lost with its worker: waste that attempt_seconds_total counts as ok."
+        ),
+    ),
+    Family(
+        name="executing",
+        kind="gauge",
+        labels=(PREFIX,),
+        reported=True,
+        read=each_prefix(lambda stats: stats.executing),
+        help=(
+            "Attempts in flight {where} now: their code has started and has not stopped. Those "
+            "that seceded, and those that were cancelled but still hold their thread, are "
+            "included."
+        ),
+    ),
+    Family(
+        name="oldest_attempt_start_time_seconds",
+        kind="gauge",
+        unit="seconds",
+        labels=(PREFIX,),
+        read=_oldest,
+        help=(
+            "When the oldest attempt in flight {where} started, in Unix time; absent when none "
+            "is. time() minus this is how long a prefix's slowest task has been running, so an "
+            "alert on it finds hung tasks before they end."
+        ),
+    ),
+    Family(
+        name="stalled",
+        kind="gauge",
+        labels=(PREFIX,),
+        read=_where_cpu_is_known(lambda stats: stats.stalled),
+        help=(
+            "Attempts in flight {where} whose CPU clock has stood still for longer than the "
+            "setting taskmeter.stalled-seconds: they wait for something, or hang. taskmeter "
+            "snapshot --stalled lists them. Absent where cpu_seconds_total is."
+        ),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Families of the capacity: how much there is, what idles, and where tasks and workers stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taskmeter.catalogue.family import PREFIX, Family, Figures, Row
+
+
+def _idle_seconds(figures: Figures) -> Iterator[Row]:
+    idle = figures.snapshot.idle_seconds
+    return (((reason,), seconds) for reason, seconds in idle.items())
+
+
+def _task_states(figures: Figures) -> Iterator[Row]:
+    for name, stats in figures.snapshot.prefixes.items():
+        for state, seconds in stats.state_seconds.items():
+            yield (name, state), seconds
+
+
+def _worker_states(figures: Figures) -> Iterator[Row]:
+    states = figures.snapshot.worker_state_seconds
+    return (((state,), seconds) for state, seconds in states.items())
+
+
+def _workers(figures: Figures) -> Iterator[Row]:
+    # these two are there from the start, so that a change is seen
+    workers = {figures.build.version: 0, "": 0} | dict(figures.snapshot.worker_versions)
+    for version, number in workers.items():
+        yield ("yes" if version else "no", version), number
+
+
+#: The capacity, and what becomes of it.
+CAPACITY: tuple[Family, ...] = (
+    Family(
+        name="thread_seconds",
+        kind="counter",
+        unit="seconds",
+        reported=True,
+        read=lambda figures: [((), figures.snapshot.thread_seconds)],
+        help=(
+            "Execution threads {where}, integrated over time: the capacity. The rate of "
+            "compute_seconds_total over all prefixes, divided by the rate of this, is the "
+            "utilisation."
+        ),
+    ),
+    Family(
+        name="idle_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=("reason",),
+        reported=True,
+        read=_idle_seconds,
+        help=(
+            "Thread seconds {where} in which no task's code ran, by reason: transfer (tasks are "
+            "there, their inputs are on the way), paused (for want of memory), resources (tasks "
+            "wait for abstract resources), overhead (Dask starts a task or stores its result), "
+            "scheduler (tasks wait on the scheduler), no-task (nothing can run), unknown (no meter "
+            "accounts for it). With compute_seconds_total they make up thread_seconds_total. A "
+            "worker alone cannot tell scheduler from no-task, and says no-task."
+        ),
+    ),
+    Family(
+        name="task_state_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=(PREFIX, "state"),
+        scopes=("scheduler",),
+        read=_task_states,
+        help=(
+            "The number of tasks in each of the scheduler's states, integrated over time at every "
+            "transition: its rate is the exact mean number of tasks in a state between two "
+            "scrapes, however short they stay. Absent with the setting taskmeter.occupancy: false."
+        ),
+    ),
+    Family(
+        name="worker_state_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=("state",),
+        scopes=("scheduler",),
+        read=_worker_states,
+        help=(
+            "The number of workers that are idle, partially_saturated, saturated, paused or "
+            "retiring, integrated over time: its rate is the mean number of workers in a state."
+        ),
+    ),
+    Family(
+        name="workers",
+        kind="gauge",
+        labels=("metered", "version"),
+        scopes=("scheduler",),
+        read=_workers,
+        help=(
+            "Workers there are {where} now, by whether they report by themselves and by the "
+            'version of taskmeter they run. Those with metered="no" have none, or one of another '
+            "protocol: their figures are estimated from what Dask tells the scheduler, and "
+            "percentiles lack what only a worker sees. A worker that has just come is among them "
+            "until its first report."
+        ),
+    ),
+)

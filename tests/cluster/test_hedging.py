@@ -1,0 +1,94 @@
+"""Hedged tasks on real worker processes: a function that hangs on its first try."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from distributed import Client, as_completed, wait
+from real_clusters import nap, wait_until
+
+import taskmeter
+
+
+def careless(folder, name, seconds=0.1):
+    """Hang the first time, for names that say so."""
+    if name.startswith("hang"):
+        try:
+            (Path(folder) / name).touch(exist_ok=False)
+        except FileExistsError:
+            pass
+        else:
+            time.sleep(60)
+    time.sleep(seconds)
+    return name
+
+
+def raise_after(seconds):
+    time.sleep(seconds)
+    raise ValueError("on purpose")
+
+
+def learn(cluster, tmp_path) -> None:
+    wait(cluster.client.map(careless, [str(tmp_path)] * 40, ["ok"] * 40, pure=False))
+
+
+def test_a_copy_elsewhere_wins_where_the_first_hangs(cluster, tmp_path):
+    client = cluster.client
+    learn(cluster, tmp_path)
+    begun = time.monotonic()
+    futures = [
+        taskmeter.hedged_submit(client, careless, str(tmp_path), name)
+        for name in ("hang-1", "ok-1", "ok-2")
+    ]
+    assert set(client.gather(futures)) == {"hang-1", "ok-1", "ok-2"}
+    assert time.monotonic() - begun < 45
+    assert {future.result() for future in as_completed(futures)} == {"hang-1", "ok-1", "ok-2"}
+    # once it is done it is a future like any other
+    assert client.submit(len, futures[0]).result() == len("hang-1")
+    copies = [s for _, s in client.get_events("taskmeter") if s["action"] == "late-attempt"]
+    assert len(copies) == 1
+    hung = copies[0]
+    wait_until(lambda: hung["key"] not in cluster.scheduler.tasks, what="the other is cancelled")
+
+
+def test_it_fails_as_its_function_does(cluster):
+    future = taskmeter.hedged_submit(cluster.client, raise_after, 0.1)
+    with pytest.raises(ValueError, match="on purpose"):
+        future.result()
+
+
+def test_futures_and_keywords_are_arguments_as_for_submit(cluster, tmp_path):
+    client = cluster.client
+    folder = client.submit(str, tmp_path)
+    future = taskmeter.hedged_submit(client, careless, folder, "ok", seconds=0.0)
+    assert future.result() == "ok"
+    assert future.key.startswith("hedged-careless-")
+
+
+def test_a_future_that_is_dropped_or_cancelled_takes_its_task_along(cluster):
+    client = cluster.client
+    dropped = taskmeter.hedged_submit(client, nap, 3)
+    cancelled = taskmeter.hedged_submit(client, nap, 3)
+    tasks = cluster.scheduler.tasks
+    wait_until(lambda: sum(t.startswith("nap-") for t in tuple(tasks)) == 2, what="two tasks")
+    cancelled.cancel()
+    del dropped
+    wait_until(lambda: not any(t.startswith("nap-") for t in tuple(tasks)), what="no tasks")
+
+
+def test_without_taskmeter_it_is_a_task_like_any_other(cluster):
+    taskmeter.uninstall(cluster.client)
+    assert taskmeter.hedged_submit(cluster.client, nap, 0.2).result() == 0.2
+
+
+def test_an_asynchronous_client_awaits_it(cluster):
+    import asyncio
+
+    async def check():
+        async with Client(cluster.scheduler.address, asynchronous=True) as client:
+            future = taskmeter.hedged_submit(client, nap, 0.2)
+            return await future
+
+    assert asyncio.run(check()) == 0.2

@@ -1,0 +1,94 @@
+"""One contract for every policy: a frozen value with its reason, the same for the same input."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from math import isnan
+
+import pytest
+
+from taskmeter.core.prior import Expectation
+from taskmeter.core.transfer_model import Transfer, TransferModel
+from taskmeter.policies.cost import Cost
+from taskmeter.policies.durations import write
+from taskmeter.policies.eta import eta
+from taskmeter.policies.scaling import Backlog, Load, need
+from taskmeter.policies.steady import Steady
+from taskmeter.policies.todo import Kind, Running, ToDo
+from taskmeter.policies.transfers import steal, write_bandwidth
+
+TWO = Cost(mean=2.0, variance=4.0, standard_error=0.2)
+LOAD = Load(backlog={"x": Backlog(runnable=100, waiting=10, cost=TWO)}, residuals=(1.0,))
+TODO = ToDo(
+    kinds={"x": Kind(count=100, estimate=None, cost=TWO)},
+    running=(Running(prefix="x", key="x-1", worker="w", age=3.0),),
+)
+
+
+def duration(mean=2.0):
+    return write(
+        "x",
+        Expectation(mean=mean, standard_error=0.2),
+        completions=10,
+        dask_average=4.0,
+        configured=False,
+        last=3.0,
+    )
+
+
+def bandwidth():
+    model = TransferModel(latency=0.01, bandwidth=1e8, noise=0.1, transfers=50.0)
+    return write_bandwidth(model, dask_bandwidth=5e7, last=6e7)
+
+
+def steal_or_not(compute):
+    transfer = Transfer(seconds=1.0, standard_error=0.1)
+    return steal(compute_seconds=compute, transfer=transfer, victim_seconds=20.0)
+
+
+#: {policy: (decision, a number that its reason has to mention)}
+POLICIES = {
+    "a duration": (duration, "2.0 s"),
+    "a bounded duration": (lambda: duration(50.0), "50.0 s"),
+    "a bandwidth": (bandwidth, "100 MB/s"),
+    "a steal": (lambda: steal_or_not(10.0), "10.0 s"),
+    "no steal": (lambda: steal_or_not(0.01), "10.0 ms"),
+    "an end": (lambda: eta(TODO, threads=4), "100"),
+    "an end without threads": (
+        lambda: eta(ToDo(kinds=TODO.kinds), threads=0),
+        "100",
+    ),
+    "a need": (lambda: need(LOAD, target=10.0, threads_per_worker=1), "10 s"),
+    "no need": (lambda: need(Load(backlog={}), target=10.0, threads_per_worker=1), "0"),
+    **{
+        f"a target from {workers}": (
+            lambda workers=workers: Steady().decide(
+                need(LOAD, target=10.0, threads_per_worker=1), workers=workers, now=0.0
+            ),
+            "10 s",
+        )
+        for workers in (0, 26, 500)
+    },
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_decision_is_a_frozen_value_with_its_reason_in_words(name):
+    decide, number = POLICIES[name]
+    one = decide()
+    assert dataclasses.is_dataclass(one)
+    assert not hasattr(one, "__dict__")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.because = ""
+    assert number in one.because
+    assert re.fullmatch(r"[^\n]{5,300}", one.because)
+    assert not re.search(r"\bnan\b|\bNone\b", one.because)
+    values = [getattr(one, field.name) for field in dataclasses.fields(one)]
+    assert not any(isinstance(value, float) and isnan(value) for value in values)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_same_input_gives_the_same_decision(name):
+    decide, _ = POLICIES[name]
+    assert decide() == decide()
