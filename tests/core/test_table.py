@@ -160,7 +160,7 @@ def test_threads_that_add_series_at_once_never_exceed_the_limit_or_lose_a_value(
 
 
 def test_series_beyond_the_limit_share_the_overflow_series_and_sums_stay_exact():
-    table = DistributionTable(limit=2, overflow=lambda series: "rest")
+    table = DistributionTable(limit=2, overflow=lambda _: "rest")
     for number, series in enumerate("abcda"):
         table.record(series, number)
     found = table.snapshot()
