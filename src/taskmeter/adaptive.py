@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from distributed.deploy import Adaptive
+from distributed.protocol import pickle
 
 from taskmeter.install import installed
 from taskmeter.plugins.scheduler import NEED_OP
@@ -48,6 +49,17 @@ class MeterAdaptive(Adaptive):
         if within != (len(self.plan) if self._told is None else self._told):
             await self._tell(ScaleTo(workers=within, because=decision.because))
         return decision.workers
+
+    async def workers_to_close(self, target: int) -> list[str]:
+        """Give workers to close, of which none runs anything: what they do would be lost."""
+        found: list[str] = await self.scheduler.workers_to_close(
+            # asked for a target, Dask closes busy workers, too
+            minimum=target,
+            key=pickle.dumps(self.worker_key) if self.worker_key else None,
+            attribute="name",
+            **self._workers_to_close_kwargs,
+        )
+        return found
 
     async def _decide(self) -> ScaleTo | None:
         try:

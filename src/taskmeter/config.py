@@ -52,6 +52,8 @@ class Settings:
     durations
         What is done with forecasts of durations: ``"on"`` gives them to Dask, ``"shadow"`` compares
         them with Dask's own averages, ``"off"`` makes none.
+    bandwidth
+        Keep Dask's bandwidth, which the costs of moving data rest on, at what all transfers tell.
     max_forecasts
         Prefixes of which durations are forecast.
     occupancy
@@ -83,6 +85,7 @@ class Settings:
     tracked_groups: int = 1_000
     tracked_pairs: int = 1_000
     durations: str = "shadow"
+    bandwidth: bool = False
     max_forecasts: int = 1_000
     occupancy: bool = True
     recent_seconds: float = 600.0
@@ -116,6 +119,7 @@ class Settings:
             tracked_groups=_read("tracked-groups", default.tracked_groups, _positive_int),
             tracked_pairs=_read("tracked-pairs", default.tracked_pairs, _positive_int),
             durations=_read("durations", default.durations, _mode),
+            bandwidth=_read("bandwidth", default.bandwidth, _switch),
             max_forecasts=_read("max-forecasts", default.max_forecasts, _positive_int),
             occupancy=_read("occupancy", default.occupancy, _boolean),
             recent_seconds=_read("recent-seconds", default.recent_seconds, _positive_float),
@@ -169,6 +173,11 @@ def _mode(value: Any) -> str:
     if mode not in {"off", "shadow", "on"}:
         raise ValueError(value)
     return str(mode)
+
+
+def _switch(value: Any) -> bool:
+    """Give a boolean; also of the words that YAML takes for one."""
+    return _boolean(value == "on" if value in {"on", "off"} else value)
 
 
 def _boolean(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 from distributed import Client, LocalCluster, wait
 from real_clusters import nap, wait_until
@@ -50,7 +51,7 @@ def test_it_grows_for_a_burst_and_shrinks_after_it_and_tells_why():
         assert told[-1]["workers"] == 1
         assert all(event["because"] for event in told)
         # one event a change, not one a look
-        assert all(a["workers"] != b["workers"] for a, b in zip(told, told[1:], strict=False))
+        assert all(a["workers"] != b["workers"] for a, b in pairwise(told))
 
 
 def test_without_taskmeter_it_does_what_dask_does(caplog):

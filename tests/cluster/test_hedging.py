@@ -31,7 +31,7 @@ def raise_after(seconds):
 
 
 def learn(cluster, tmp_path) -> None:
-    wait(cluster.client.map(careless, [str(tmp_path)] * 40, ["ok"] * 40, pure=False))
+    wait(cluster.client.map(careless, [str(tmp_path)] * 120, ["ok"] * 120, pure=False))
 
 
 def test_a_copy_elsewhere_wins_where_the_first_hangs(cluster, tmp_path):

@@ -315,3 +315,11 @@ def test_p3_attempts_that_only_run_are_as_long_as_the_oldest_and_growing(count):
         estimator.estimate(dict.fromkeys(range(count), age)).mean for age in (60.0, 61.0, 3600.0)
     ]
     assert means == pytest.approx([60, 61, 3600])
+
+
+def test_a_completion_too_short_to_divide_by_leaves_the_mean_a_number():
+    estimator = Estimator()
+    estimator.start("a", 0.0)
+    estimator.end("a", outcome="ok", seconds=2e-313)
+    estimator.start("b", 1.0)
+    assert estimator.estimate({"b": 5.0}).mean >= 0

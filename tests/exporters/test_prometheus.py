@@ -35,8 +35,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import Settings
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals
+from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import ActivityTotals, PrefixStats
+from taskmeter.core.stats import ActivityTotals, PrefixStats, Transfers
+from taskmeter.core.transfer_model import TransferModel
 from taskmeter.exporters import reference
 from taskmeter.exporters.exposition import OPENMETRICS, TEXT, accepts_gzip, negotiate
 from taskmeter.exporters.prometheus import Exporter, this_build
@@ -75,6 +77,15 @@ EXAMPLE = snapshot(
             recomputed_seconds=0.75,
             state_seconds={"waiting": 0.0, "processing": 13.5, "memory": 200.0},
             states={"waiting": 0, "processing": 3, "memory": 7},
+            expected=Expected(
+                seconds=1.25,
+                standard_error=0.125,
+                completions=8,
+                dask_seconds=5.5,
+                error_factor=1.0625,
+                dask_error_factor=3.5,
+            ),
+            late=1,
         ),
         "train": PrefixStats(compute_seconds=0.1, seceded_seconds=1e9, executing=1),
         'odd "name" \\ {a="b"}\n<b>': stats(1e-9),
@@ -90,6 +101,22 @@ EXAMPLE = snapshot(
     worker_states={"idle": 1, "saturated": 1},
     invalid_samples=1,
     errors={"heartbeat": 2},
+    late=(
+        LateAttempt(
+            key="read-csv-1",
+            prefix="read-csv",
+            worker="tcp://127.0.0.1:1",
+            age_seconds=58.0,
+            expected_seconds=1.25,
+            cause="unknown",
+            hung=False,
+            because="a sentence",
+        ),
+    ),
+    remaining=Remaining(lower=20.0, expected=30.0, upper=50.0, tasks=100, idle_seconds=2.5),
+    transfers=Transfers(
+        model=TransferModel(latency=0.005, bandwidth=1e8, noise=0.25, transfers=400.0)
+    ),
 )
 
 
@@ -183,6 +210,28 @@ def test_a_cluster_that_did_nothing_yet_has_every_family() -> None:
         assert len(list(parse_text(server.render().body.decode()))) == len(known)
     server = exporter(snapshot({}))
     assert text(server)["dask_taskmeter_thread_seconds_total", ()] == 0
+
+
+# What is expected
+
+
+def test_what_is_expected_of_many_prefixes_together_is_not_said() -> None:
+    one = PrefixStats(expected=Expected(seconds=2.0, standard_error=0.1), late=2)
+    unknown = PrefixStats(expected=Expected(seconds=math.nan, standard_error=math.nan))
+    server = exporter(snapshot({"a": one, "b": unknown, "c": one, "d": one}), max_prefixes=2)
+    seen = text(server)
+    assert by_prefix(seen, "dask_taskmeter_expected_duration_seconds") == {"a": 2.0}
+    late = by_prefix(seen, "dask_taskmeter_late_attempts_total")
+    assert late == {"a": 2, "b": 0, "__other__": 4}
+
+
+def test_the_time_that_is_left_is_absent_while_there_is_nothing_to_do() -> None:
+    names = {name for name, _ in text(exporter(snapshot({})))}
+    assert "dask_taskmeter_remaining_seconds" not in names
+    assert "dask_taskmeter_seconds_since_progress" not in names
+    endless = Remaining(lower=3.0, expected=100.0, upper=math.inf, tasks=1, at_least=True)
+    seen = text(exporter(snapshot({}, remaining=endless)))
+    assert seen["dask_taskmeter_remaining_seconds", (("bound", "upper"),)] == math.inf
 
 
 # Units (case M10)

@@ -139,7 +139,9 @@ def test_groups_and_workers_have_boxes_too():
     now = replace(
         running(in_flight("load", 7.0, worker="tcp://a"), in_flight("load", 3.0, worker="tcp://b")),
         groups={"load-1": group("load", [1.0, 2.0]), "load-2": group("load", [5.0])},
-        transfers=transfers({("tcp://a", "tcp://b"): (1e6, 0.5), ("tcp://b", "tcp://a"): (1e6, 2.0)}),
+        transfers=transfers(
+            {("tcp://a", "tcp://b"): (1e6, 0.5), ("tcp://b", "tcp://a"): (1e6, 2.0)}
+        ),
         workers=(WorkerStatus(address="tcp://a", name="first"), WorkerStatus(address="tcp://b")),
     )  # fmt: skip
     assert [row.name for row in boxes(now, by="group")] == ["load-2", "load-1"]

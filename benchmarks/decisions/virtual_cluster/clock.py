@@ -23,6 +23,8 @@ READERS = (
     ("taskmeter.plugins.scheduler", "time"),
     ("taskmeter.plugins.scheduler", "monotonic"),
     ("taskmeter.plugins.transits", "monotonic"),
+    ("taskmeter.plugins.answers", "monotonic"),
+    ("taskmeter.adaptive", "monotonic"),
 )
 
 #: the instant at which every simulation begins

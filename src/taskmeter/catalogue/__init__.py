@@ -21,11 +21,14 @@ from taskmeter.catalogue.family import (
     Row,
     Scope,
 )
+from taskmeter.catalogue.forecasts import FORECASTS
 from taskmeter.catalogue.histograms import HISTOGRAMS
 from taskmeter.catalogue.itself import ITSELF
 
 #: Every family, in the order of exposition. Errors come last, so that they can tell of the others.
-FAMILIES: tuple[Family, ...] = (*ATTEMPTS, *CAPACITY, *ACTIVITIES, *HISTOGRAMS, *ITSELF)
+FAMILIES: tuple[Family, ...] = (
+    *ATTEMPTS, *CAPACITY, *ACTIVITIES, *FORECASTS, *HISTOGRAMS, *ITSELF,
+)  # fmt: skip
 
 __all__ = [
     "FAMILIES",

@@ -357,7 +357,9 @@ class Fleet:
             + self.measurements.invalid,
             errors=self._errors(facts.errors),
             groups=self.measurements.groups(now, at) if details else {},
-            transfers=self.measurements.transfers(pairs=details),
+            transfers=replace(
+                self.measurements.transfers(pairs=details), model=facts.transfer_model
+            ),
             activities=self.measurements.activities(),
             activity_totals=self.measurements.activity_totals(),
             idle_seconds=self._idle(instant, thread_seconds, prefixes),

@@ -339,8 +339,11 @@ class Measurements:
         for (measure, source, destination), distribution in self._by_pair.folded().items():
             if pairs:
                 by.setdefault((source, destination), {})[measure] = distribution
+        named = _named(total)
         return Transfers(
-            **_named(total),
+            bytes=named["bytes"],
+            seconds=named["seconds"],
+            bandwidth=named["bandwidth"],
             pairs={pair: TransferStats(**_named(measures)) for pair, measures in by.items()},
         )
 

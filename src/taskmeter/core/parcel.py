@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.report import ReportError
-from taskmeter.core.series import MEASURES, Series
+from taskmeter.core.series import MEASURES, TRANSFER_BYTES, TRANSFER_SECONDS, Series
 
 #: Number of the format below. A parcel with another number is counted and ignored.
 PROTOCOL = 1
@@ -88,6 +88,22 @@ class Parcel:
     distributions: Mapping[Series, Distribution]
     groups: tuple[GroupActivity, ...] = ()
     slowest: tuple[Slowest, ...] = ()
+
+    def transfers(self, most: int) -> Iterator[tuple[str, float, float]]:
+        """Give (source, bytes, seconds) of transfers, at most so many, evenly chosen.
+
+        Where there are so many that they came as a distribution, there are none.
+        """
+        found = []
+        for series, data in self.values.items():
+            if series.measure == TRANSFER_BYTES:
+                sizes, seconds = array("d"), array("d")
+                sizes.frombytes(data)
+                seconds.frombytes(self.values.get(series._replace(measure=TRANSFER_SECONDS), b""))
+                # both are recorded at once
+                if len(sizes) == len(seconds):
+                    found += [(series.what, *each) for each in zip(sizes, seconds, strict=True)]
+        yield from found[:: max(1, math.ceil(len(found) / most))]
 
 
 def to_plain(parcel: Parcel) -> list[Any]:

@@ -18,6 +18,7 @@ from taskmeter.core.stats import (
     Transfers,
     TransferStats,
 )
+from taskmeter.core.transfer_model import TransferModel
 
 Encode = Callable[[Distribution], Any]
 
@@ -89,6 +90,7 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     transfers = known(Transfers, data.get("transfers", {}))
     pairs = transfers.pop("pairs", ())
+    model = transfers.pop("model", None)
     return {
         "prefixes": {row["prefix"]: _prefix_stats(row) for row in data["prefixes"]},
         "running": tuple(InFlight(**known(InFlight, row)) for row in data.get("running", ())),
@@ -101,6 +103,7 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
                 )
                 for row in pairs
             },
+            model=None if model is None else TransferModel(**known(TransferModel, model)),
         ),
         "activities": {
             (row["context"], row["activity"]): distribution(row["seconds"])

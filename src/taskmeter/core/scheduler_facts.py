@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.snapshot import WorkerStatus
+from taskmeter.core.transfer_model import TransferModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class SchedulerFacts:
         ``{prefix: what is expected of it}`` and ``{prefix: late attempts so far}``.
     late, remaining
         As in `Snapshot`.
+    transfer_model
+        As in `Transfers`.
     """
 
     workers: tuple[WorkerStatus, ...] = ()
@@ -45,3 +48,4 @@ class SchedulerFacts:
     late_total: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()
     remaining: Remaining | None = None
+    transfer_model: TransferModel | None = None

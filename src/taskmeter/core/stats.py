@@ -10,6 +10,7 @@ from taskmeter.core import notebook
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.expected import Expected
+from taskmeter.core.transfer_model import TransferModel
 
 _Name = TypeVar("_Name")
 
@@ -348,12 +349,15 @@ class Transfers:
         ``{(source, destination): TransferStats}`` by address. A limited number of pairs is kept
         apart; the rest share ``("__other__", "__other__")``. A worker that goes takes its pairs
         with it.
+    model
+        How long a transfer takes by its bytes, from the latest ones; None before there was one.
     """
 
     bytes: Distribution = field(default_factory=_nothing)
     seconds: Distribution = field(default_factory=_nothing)
     bandwidth: Distribution = field(default_factory=_nothing)
     pairs: Mapping[tuple[str, str], TransferStats] = field(default_factory=dict)
+    model: TransferModel | None = None
 
     def since(self, older: Transfers) -> Transfers:
         """Give what was added after `older`; a pair whose count fell is taken as new."""
@@ -365,6 +369,7 @@ class Transfers:
                 pair: _pair_since(stats, older.pairs.get(pair))
                 for pair, stats in self.pairs.items()
             },
+            model=self.model,
         )
 
 

@@ -50,7 +50,8 @@ class Tail:
         """Give the expected seconds that are left to an attempt that is ``age`` seconds old."""
         if self.trust <= 0 or age <= 0:
             return 0.0
-        power = self.excess * max(1.0, age / self.threshold) if self.threshold > 0 else 0.0
+        known = self.threshold > 0 and self.excess > 0
+        power = self.excess * max(1.0, age / self.threshold) if known else 0.0
         blend = (power + log_normal_residual(age, self.mu, self.sigma)) / 2
         return self.trust * min(blend, _MOST_PER_AGE * age)
 

@@ -95,6 +95,7 @@ def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
         states={
             state: sum(tasks) for state, tasks in _gathered(stats.states for stats in share).items()
         },
+        late=sum(stats.late for stats in share),
     )
 
 

@@ -255,7 +255,7 @@ def with_dependencies(
 
 
 def idle_threads(scheduler: Any) -> Mapping[str, int]:
-    """Give ``{address: threads}`` that have no task (``WorkerState.processing``), if none is queued."""
+    """Give ``{address: idle threads}`` (``WorkerState.processing``); none while tasks queue."""
     if len(scheduler.queued):
         return {}
     running = (ws for ws in scheduler.workers.values() if ws.status.name == "running")

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from taskmeter.core.expected import Remaining
 from taskmeter.core.fleet import Fleet
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting
+from taskmeter.plugins.internals import count_error
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.cost import Cost, cost, residual
-from taskmeter.policies.eta import Eta, Kind, Running, ToDo, eta
+from taskmeter.policies.eta import Eta, eta
 from taskmeter.policies.scaling import Backlog, Load, Memory, Need, need
+from taskmeter.policies.todo import Kind, Running, ToDo
 
-#: The time that is left is worked out anew after so many seconds, when somebody reads it.
+#: The time that is left is worked out anew after so many seconds, when somebody asks for it ...
 FRESH_SECONDS = 1.0
+
+#: ... and after so many when nobody does.
+LOOK_SECONDS = 5.0
 
 #: So many prefixes are reckoned with one by one; those with the least work share one.
 MOST_KINDS = 40
@@ -52,13 +59,26 @@ class Outstanding:
         Tells what runs.
     forecasting
         Tells what is expected of each prefix.
+    errors
+        ``{where: times}``, which errors are counted in.
     """
 
-    def __init__(self, scheduler: Any, fleet: Fleet, forecasting: Forecasting) -> None:
+    def __init__(
+        self,
+        scheduler: Any,
+        fleet: Fleet,
+        forecasting: Forecasting,
+        *,
+        errors: dict[str, int],
+    ) -> None:
         self._scheduler = scheduler
         self._fleet = fleet
         self._forecasting = forecasting
-        self._found: tuple[float, Remaining | None] = (-FRESH_SECONDS, None)
+        self._errors = errors
+        #: when it was last worked out how long everything will take, and what came of it
+        self._found: tuple[float, Remaining | None] = (-inf, None)
+        self._busy = False
+        self._task: asyncio.Future[None] | None = None
         #: {prefixes of a batch: what became of predictions}
         self._calibrations: dict[frozenset[str], Calibration] = {}
         #: predictions of the batch in progress
@@ -73,11 +93,23 @@ class Outstanding:
             # what was predicted of so many threads says nothing of another number
             self._threads = self._scheduler.total_nthreads
             self._predictions = []
-        if any(row.get("processing") for row in self._counts().values()):
-            if len(self._predictions) < _PREDICTIONS and self._due(now):
-                self.remaining(now)
-        elif self._predictions:
-            self._judge(self._forecasting.last_end)
+        if not any(row.get("processing") for row in self._counts().values()):
+            self._found = now, None
+            if self._predictions:
+                self._judge(self._forecasting.last_end)
+        elif now - self._found[0] >= LOOK_SECONDS and not self._busy:
+            self._busy = True
+            task = asyncio.ensure_future(self._look_again(now))
+            # the event loop itself remembers no task
+            self._task = task
+
+    async def _look_again(self, now: float) -> None:
+        try:
+            await self.refresh(now)
+        except Exception:  # noqa: BLE001 (nobody waits for it)
+            count_error(self._errors, "remaining")
+        finally:
+            self._busy = False
 
     def _due(self, now: float) -> bool:
         """Predictions of one batch are spread over it: each when it is a third older."""
@@ -97,39 +129,43 @@ class Outstanding:
         while len(self._calibrations) > MOST_KINDS:
             del self._calibrations[next(iter(self._calibrations))]
 
-    def remaining(self, now: float) -> Remaining | None:
-        """Give how long everything will take; None while nothing is to be done."""
-        at, found = self._found
-        if now - at < FRESH_SECONDS:
-            return found
-        found = self._remaining(now)
-        self._found = now, found
-        return found
+    @property
+    def latest(self) -> Remaining | None:
+        """How long everything will take, as it was last worked out; None for nothing to do."""
+        return self._found[1]
 
-    def _remaining(self, now: float) -> Remaining | None:
+    async def refresh(self, now: float) -> Remaining | None:
+        """Work out how long everything will take, unless that was done within the last second."""
+        if now - self._found[0] < FRESH_SECONDS:
+            return self._found[1]
         todo = self.todo(now)
-        found = self._predicted(todo)
+        found = await self._predicted(todo)
         if found is None:
+            self._found = now, None
             return None
         if self._due(now) and len(self._predictions) < _PREDICTIONS:
             prefixes = frozenset(todo.kinds)
             self._predictions.append(_Prediction(at=now, raw=found.raw, prefixes=prefixes))
-        return self._told(now, todo, found)
+        told = self._told(now, todo, found)
+        self._found = now, told
+        return told
 
-    def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
+    async def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
         """Give how long some tasks would take if they had the cluster for themselves.
 
         None while none of them is to be done.
         """
         todo = self.todo(now, tasks)
-        found = self._predicted(todo)
+        found = await self._predicted(todo)
         return None if found is None else self._told(now, todo, found)
 
-    def _predicted(self, todo: ToDo) -> Eta | None:
+    async def _predicted(self, todo: ToDo) -> Eta | None:
+        """Predict, in a thread: it takes some ten milliseconds."""
         if not _tasks(todo):
             return None
         calibration = self._calibrations.get(frozenset(todo.kinds))
-        return eta(todo, threads=self._scheduler.total_nthreads, calibration=calibration)
+        threads = self._scheduler.total_nthreads
+        return await asyncio.to_thread(eta, todo, threads=threads, calibration=calibration)
 
     def _told(self, now: float, todo: ToDo, found: Eta) -> Remaining:
         return Remaining(

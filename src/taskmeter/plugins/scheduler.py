@@ -33,6 +33,7 @@ from taskmeter.plugins.loader import LOADER, make_loader
 from taskmeter.plugins.outstanding import Outstanding
 from taskmeter.plugins.pages import add_pages
 from taskmeter.plugins.steering import Steering
+from taskmeter.plugins.transferring import Transferring
 from taskmeter.plugins.transits import Transits
 from taskmeter.plugins.transport import pack_snapshot, unpack, unpack_parcel
 from taskmeter.plugins.unmetered import UnmeteredWorkers
@@ -72,6 +73,7 @@ class Receiver:
         self.take(ws.address, data)
         if self.meter is not None:
             self.meter.steering.after_heartbeat(ws)
+            self.meter.transferring.after_heartbeat(monotonic())
 
     def take(self, worker: str, data: Any = None, samples: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 (a peer of another version may send more)
         """Take in a report and a parcel of samples; never raises."""
@@ -138,7 +140,8 @@ class SchedulerMeter(SchedulerPlugin):
             max_prefixes=settings.max_forecasts,
             steering=self.steering,
         )
-        self.outstanding = Outstanding(scheduler, self.fleet, self.forecasting)
+        self.outstanding = Outstanding(scheduler, self.fleet, self.forecasting, errors=self.errors)
+        self.transferring = Transferring(scheduler, write=settings.bandwidth, errors=self.errors)
         self.answers = Answers(scheduler, self.forecasting, self.outstanding)
         self.transits = Transits(
             scheduler,
@@ -278,13 +281,15 @@ class SchedulerMeter(SchedulerPlugin):
         except ReportError as error:
             self._reject(worker, str(error))
             return
-        self.fleet.take(
+        new = self.fleet.take(
             worker,
             parcel,
             monotonic(),
             span=partial(internals.span_name, self.scheduler),
             present=self.scheduler.workers.__contains__,
         )
+        if new and worker in self.scheduler.workers:
+            self.transferring.take(worker, parcel)
 
     def _reject(self, worker: str, why: str) -> None:
         if why not in self.fleet.anomalies:
@@ -306,6 +311,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.fleet.capacity.change(nthreads, now)
         self.fleet.depart(worker, now)
         self.forecasting.depart(worker)
+        self.transferring.depart(worker)
         self.transits.workers.look(now)
         self.unmetered.forget(worker)
 
@@ -391,9 +397,8 @@ class SchedulerMeter(SchedulerPlugin):
             expected=self.forecasting.expected(),
             late_total=self.forecasting.late_total,
             late=self.forecasting.late(),
-            remaining=contained(self.errors, "remaining", self.outstanding.remaining)(now)
-            if self.steering.mode != "off"
-            else None,
+            remaining=self.outstanding.latest,
+            transfer_model=contained(self.errors, "transfers", self.transferring.model)(now),
         )
 
     def _worker_versions(self) -> Counter[str]:
@@ -464,6 +469,8 @@ class SchedulerMeter(SchedulerPlugin):
             self.fleet.measurements.fold(FOLD_MOST)
             # others get their turn in between
             await asyncio.sleep(0)
+        if self.steering.mode != "off":
+            await self.outstanding.refresh(monotonic())
         snapshot = self.snapshot()
         return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
 

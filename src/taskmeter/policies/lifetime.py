@@ -70,7 +70,8 @@ def lifetime(
     added = (1 - share) * (_fitted(estimate, grid, heavy=heavy) - known)
     # few completions fit tails of any mean; what they add is about the error of the mean
     more = float(np.diff(grid) @ (added[1:] + added[:-1])) / 2
-    most = max(estimate.standard_error, estimate.tail.trust**2 * estimate.mean)
+    most = estimate.tail.trust**2 * (1 - estimate.unseen) * estimate.mean
+    most = max(most, estimate.standard_error)
     if more > most:
         added *= most / more
     return _of(grid, np.minimum.accumulate(np.clip(known + added, 0.0, 1.0)))
@@ -82,7 +83,10 @@ def _of(grid: Floats, above: Floats) -> Lifetime:
 
 def _fitted(estimate: Estimate, grid: Floats, *, heavy: bool) -> Floats:
     tail = estimate.tail
-    smooth = _log_normal(grid, tail.mu, tail.sigma)
+    # the lower part alone says little of how wide the whole is
+    unseen = estimate.unseen
+    sigma = min(tail.sigma, sqrt((1 - unseen) * tail.sigma**2 + unseen * _UNKNOWN_SIGMA**2))
+    smooth = _log_normal(grid, tail.mu, sigma)
     heaviness = _hill(estimate) if heavy else 0.0
     if heaviness > 0:
         beyond = grid > tail.threshold

@@ -87,8 +87,10 @@ def headline(look: Look) -> str:
 def bars_view(look: Look) -> Group:
     """Give a bar for each prefix, and the sentence below."""
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "left", "right", "right"):
-        grid.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type] (it knows these)
+    for _ in range(2):
+        grid.add_column(no_wrap=True)
+    for _ in range(2):
+        grid.add_column(justify="right", no_wrap=True)
     for bar in shown_bars(look.bars):
         grid.add_row(
             Text(short_name(bar.prefix) if bar.prefix != REST else REST),
