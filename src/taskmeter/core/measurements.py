@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from operator import is_
 from typing import Any, TypeVar
 
 from taskmeter.core.attempts import OTHER
@@ -65,6 +67,8 @@ class Measured:
     single: dict[str, Distribution] = field(default_factory=dict)
     #: {activity: totals} of ended attempts
     activities: dict[str, ActivityTotals] = field(default_factory=dict)
+    #: values that are in none of them
+    invalid: int = 0
 
 
 class _Numbers:
@@ -140,6 +144,12 @@ class Measurements:
         self._prefixes: DistributionTable[Series] = DistributionTable(
             limit=series, overflow=overflow
         )
+        #: {prefix: its series}, those of no prefix, and how many both are
+        self._of_prefix: dict[str, list[Series]] = {}
+        self._of_none: list[Series] = []
+        self._sorted = 0
+        #: {prefix: its distributions when it was last read, and what was made of them}
+        self._made: dict[str, tuple[list[Distribution], Measured]] = {}
         #: by (measure, group)
         self._by_group: DistributionTable[tuple[str, str]] = DistributionTable(
             limit=3 * groups, overflow=lambda key: (key[0], OTHER)
@@ -280,28 +290,30 @@ class Measurements:
     # Reading: what was folded
 
     def prefixes(self) -> dict[str, Measured]:
-        """Give the distributions of every prefix."""
+        """Give the distributions of every prefix.
+
+        Of a prefix of which nothing changed it is the same object as the last time.
+        """
+        folded = self._prefixes.folded()
+        self._sort(folded)
         found: dict[str, Measured] = {}
-        for series, distribution in self._prefixes.folded().items():
-            if not series.of_prefix:
-                continue
-            measure, prefix, what, _ = series
-            measured = found.get(prefix)
-            if measured is None:
-                measured = found[prefix] = Measured()
-            if measure == DURATION:
-                measured.durations[what] = distribution
-            elif measure in _UNITS:
-                if measure == ACTIVITY:
-                    measured.durations.setdefault(what, distribution)
-                _add(measured.activities, what, measure, distribution)
-            elif measure == WAIT:
-                measured.waits[what] = distribution
-            elif measure == FAILED_DURATION:
-                measured.single["failed_durations"] = distribution
-            elif measure == OUTPUT_BYTES:
-                measured.single["output_bytes"] = distribution
+        for prefix, some in self._of_prefix.items():
+            distributions = [folded[series] for series in some]
+            made = self._made.get(prefix)
+            if made is None or not _same(made[0], distributions):
+                made = distributions, _measured(some, distributions)
+                self._made[prefix] = made
+            found[prefix] = made[1]
         return found
+
+    def _sort(self, folded: Mapping[Series, Distribution]) -> None:
+        """Note what new series belong to. None ever goes."""
+        for series in islice(folded, self._sorted, None):
+            if series.of_prefix:
+                self._of_prefix.setdefault(series.prefix, []).append(series)
+            else:
+                self._of_none.append(series)
+        self._sorted = len(folded)
 
     def recent(self, prefix: str, durations: Distribution) -> Distribution:
         """Give what of a prefix's compute durations came within the window."""
@@ -351,17 +363,22 @@ class Measurements:
         """Give the seconds of what Dask times outside of tasks, by (context, activity)."""
         return {
             (series.context, series.what): distribution
-            for series, distribution in self._prefixes.folded().items()
-            if series.measure == ACTIVITY and not series.of_prefix
+            for series, distribution in self._background()
+            if series.measure == ACTIVITY
         }
 
     def activity_totals(self) -> dict[tuple[str, str], ActivityTotals]:
         """Give the totals of what Dask times outside of tasks, by (context, activity)."""
         found: dict[tuple[str, str], ActivityTotals] = {}
-        for series, distribution in self._prefixes.folded().items():
-            if series.measure in _UNITS and not series.of_prefix:
+        for series, distribution in self._background():
+            if series.measure in _UNITS:
                 _add(found, (series.context, series.what), series.measure, distribution)
         return found
+
+    def _background(self) -> Iterator[tuple[Series, Distribution]]:
+        """Iterate over what belongs to no prefix."""
+        self._sort(self._prefixes.folded())
+        return ((series, self._prefixes.read(series)) for series in self._of_none)
 
     @property
     def series(self) -> int:
@@ -371,19 +388,49 @@ class Measurements:
     @property
     def invalid(self) -> int:
         """Values that were negative or not finite, and are in no distribution."""
-        return sum(distribution.invalid for distribution in self._prefixes.folded().values())
+        return sum(measured.invalid for measured in self.prefixes().values()) + sum(
+            distribution.invalid for _, distribution in self._background()
+        )
 
     def _compute(self) -> Iterator[tuple[str, Distribution]]:
-        for (measure, prefix, what, _), distribution in self._prefixes.folded().items():
-            if measure == DURATION and what == COMPUTE:
-                yield prefix, distribution
+        for prefix, measured in self.prefixes().items():
+            if measured.durations[COMPUTE].count:
+                yield prefix, measured.durations[COMPUTE]
+
+
+def _same(one: Sequence[Distribution], other: Sequence[Distribution]) -> bool:
+    """Tell whether these are the very same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
+def _measured(some: Sequence[Series], distributions: Sequence[Distribution]) -> Measured:
+    """Sort the distributions of one prefix."""
+    found = Measured(invalid=sum(distribution.invalid for distribution in distributions))
+    for (measure, _, what, _), distribution in zip(some, distributions, strict=True):
+        if measure == DURATION:
+            found.durations[what] = distribution
+        elif measure in _UNITS:
+            if measure == ACTIVITY:
+                found.durations.setdefault(what, distribution)
+            _add(found.activities, what, measure, distribution)
+        elif measure == WAIT:
+            found.waits[what] = distribution
+        elif measure == FAILED_DURATION:
+            found.single["failed_durations"] = distribution
+        elif measure == OUTPUT_BYTES:
+            found.single["output_bytes"] = distribution
+    return found
 
 
 def _add(
     found: dict[_Name, ActivityTotals], name: _Name, measure: str, distribution: Distribution
 ) -> None:
-    more = {_UNITS[measure]: distribution.sum}
-    found[name] = found.get(name, ActivityTotals()).plus(more.pop("seconds", 0.0), **more)
+    unit, total = _UNITS[measure], distribution.sum
+    known = found.get(name)
+    if known is None:
+        found[name] = ActivityTotals(**{unit: total})
+    else:
+        found[name] = replace(known, **{unit: total})
 
 
 def _named(measures: Mapping[str, Distribution]) -> dict[str, Distribution]:

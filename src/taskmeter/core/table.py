@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -67,6 +68,8 @@ class DistributionTable(Generic[SeriesT]):
         self._overflow = overflow if overflow is not None else _into_one
         self._schema = schema
         self._rows: dict[SeriesT, _Row] = {}
+        #: what `folded` gave, while nothing has changed
+        self._folded: Mapping[SeriesT, Distribution] | None = None
         #: where an incomplete fold went on to
         self._next = 0
         # a token for each series that may still be added: list.pop is atomic, counting is not
@@ -106,12 +109,14 @@ class DistributionTable(Generic[SeriesT]):
         if row is None:
             row = self._added(series)
         row.folded = row.folded.merge(distribution)
+        self._folded = None
 
     def discard(self, series: SeriesT) -> None:
         """Forget a series, if it is there, and make room for another.
 
         What goes through a recorder obtained before is lost.
         """
+        self._folded = None
         if self._rows.pop(series, None) is not None and self._overflow(series) != series:
             self._vacant.append(None)
 
@@ -161,16 +166,22 @@ class DistributionTable(Generic[SeriesT]):
         A series that did not change gives the same object as the last time.
         """
         self.fold()
-        return self.folded()
+        return dict(self.folded())
 
     def read(self, series: SeriesT) -> Distribution:
         """Give what `distribution` gives, without what waits to be folded."""
         row = self._rows.get(series)
         return Distribution(schema=self._schema) if row is None else row.folded
 
-    def folded(self) -> dict[SeriesT, Distribution]:
-        """Give what `snapshot` gives, without what waits to be folded."""
-        return {series: row.folded for series, row in list(self._rows.items())}
+    def folded(self) -> Mapping[SeriesT, Distribution]:
+        """Give what `snapshot` gives, without what waits to be folded.
+
+        The same object as the last time while nothing changed.
+        """
+        if self._folded is None or len(self._folded) != len(self._rows):
+            found = {series: row.folded for series, row in list(self._rows.items())}
+            self._folded = MappingProxyType(found)
+        return self._folded
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -213,6 +224,7 @@ class DistributionTable(Generic[SeriesT]):
     def _fold_batch(self, batch: list[tuple[_Row, Floats]]) -> None:
         if not batch:
             return
+        self._folded = None
         values = np.concatenate([values for _, values in batch])
         lengths = [values.size for _, values in batch]
         for (row, _), fields in zip(batch, summarise(values, lengths, self._schema), strict=True):

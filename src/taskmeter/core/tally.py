@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, PrefixTotals
 
+_NOTHING = PrefixTotals()
+
 
 class Tally:
     """Totals of the ended attempts of one prefix, to which more can be added."""
@@ -11,6 +13,7 @@ class Tally:
     __slots__ = (
         "_counts",
         "_seconds",
+        "_totals",
         "changed",
         "cpu_seconds",
         "seceded_seconds",
@@ -25,11 +28,14 @@ class Tally:
         self.wasted_cpu_seconds = 0.0
         #: the owner's number of the latest change
         self.changed = 0
+        #: what `totals` gave, while nothing has been added
+        self._totals: PrefixTotals | None = None
 
     def add(
         self, outcome: str, seconds: float, seceded_seconds: float = 0.0, cpu_seconds: float = 0.0
     ) -> None:
         """Add one attempt."""
+        self._totals = None
         self._counts[outcome] += 1
         self._seconds[outcome] += seconds
         self.seceded_seconds += seceded_seconds
@@ -39,24 +45,26 @@ class Tally:
 
     def add_difference(self, new: PrefixTotals, old: PrefixTotals | None) -> None:
         """Add what `new` holds beyond `old`."""
+        self._totals = None
+        before = _NOTHING if old is None else old
         for outcome in OUTCOMES:
-            totals = new.attempts[outcome]
-            if old is not None:
-                totals -= old.attempts[outcome]
-            self._counts[outcome] += totals.count
-            self._seconds[outcome] += totals.seconds
-        before = PrefixTotals() if old is None else old
+            now, then = new.attempts[outcome], before.attempts[outcome]
+            self._counts[outcome] += max(0, now.count - then.count)
+            self._seconds[outcome] += max(0.0, now.seconds - then.seconds)
         self.seceded_seconds += max(0.0, new.seceded_seconds - before.seceded_seconds)
         self.cpu_seconds += max(0.0, new.cpu_seconds - before.cpu_seconds)
         self.wasted_cpu_seconds += max(0.0, new.wasted_cpu_seconds - before.wasted_cpu_seconds)
 
     def totals(self) -> PrefixTotals:
         """Give the totals as they stand."""
-        return PrefixTotals(
-            attempts={
-                o: AttemptTotals(count=self._counts[o], seconds=self._seconds[o]) for o in OUTCOMES
-            },
-            seceded_seconds=self.seceded_seconds,
-            cpu_seconds=self.cpu_seconds,
-            wasted_cpu_seconds=self.wasted_cpu_seconds,
-        )
+        if self._totals is None:
+            self._totals = PrefixTotals(
+                attempts={
+                    o: AttemptTotals(count=self._counts[o], seconds=self._seconds[o])
+                    for o in OUTCOMES
+                },
+                seceded_seconds=self.seceded_seconds,
+                cpu_seconds=self.cpu_seconds,
+                wasted_cpu_seconds=self.wasted_cpu_seconds,
+            )
+        return self._totals

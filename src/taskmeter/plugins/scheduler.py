@@ -357,7 +357,8 @@ class SchedulerMeter(SchedulerPlugin):
 
     def snapshot(self, *, details: bool = True, extrapolate: bool = True) -> Snapshot:
         """Give everything as it stands now, or as far as it was reported."""
-        now = monotonic()
+        # both clocks at once: what comes after takes its time
+        now, at = monotonic(), time()
         self._estimate(now)
         for worker, meter in tuple(self.fleet.meters.items()):
             ended = {
@@ -369,7 +370,7 @@ class SchedulerMeter(SchedulerPlugin):
             self.fleet.end(worker, ended)
         return self.fleet.snapshot(
             now,
-            at=time(),
+            at=at,
             start=self.began,
             facts=self._facts(now, details=details),
             details=details,
