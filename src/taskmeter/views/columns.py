@@ -347,6 +347,18 @@ _P50 = _spread("p50", lambda spread: spread.p50, 7)
 _P95 = _spread("p95", lambda spread: spread.p95, 6)
 _P99 = _spread("p99", lambda spread: spread.p99, 10)
 
+
+def _expected(row: Row) -> float:
+    return math.nan if row.stats.expected is None else row.stats.expected.seconds
+
+
+_EXPECTED: Column[Row] = Column(
+    title="expected",
+    cell=lambda r: seconds(_expected(r)),
+    rank=16,
+    shown=lambda r: not math.isnan(_expected(r)),
+)
+
 _FIGURES: tuple[Column[Row], ...] = (
     Column(title="task prefix", cell=lambda r: short_name(r.prefix), rank=0, least=24, text=True),
     Column(
@@ -396,11 +408,12 @@ _FIGURES: tuple[Column[Row], ...] = (
 )
 
 #: The columns, from left to right.
-COLUMNS: tuple[Column[Row], ...] = (*_FIGURES, _MEAN, _P50, _P95, _P99)
+COLUMNS: tuple[Column[Row], ...] = (*_FIGURES, _EXPECTED, _MEAN, _P50, _P95, _P99)
 
 #: The same for those who look once, and closely.
 DETAILED: tuple[Column[Row], ...] = (
     *_FIGURES,
+    _EXPECTED,
     _MEAN,
     _spread("std", lambda spread: spread.std, 19),
     _spread("p5", lambda spread: spread.p5, 22),

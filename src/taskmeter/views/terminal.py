@@ -18,6 +18,7 @@ from taskmeter.views.cells import duration, percentage, short_name, shorten
 from taskmeter.views.columns import COLUMNS, REST, Column, Row, Summary, columns, rows, summary
 from taskmeter.views.groups import GROUP_COLUMNS, group_rows
 from taskmeter.views.stalled import STALLED_COLUMNS, stalled_rows
+from taskmeter.views.time_left import LATE_COLUMNS, left_line
 from taskmeter.views.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
 
 R = TypeVar("R")
@@ -25,7 +26,7 @@ R = TypeVar("R")
 #: Where nobody knows how wide the output is, in a log file for example.
 WIDTH_OF_A_FILE = 100
 
-#: Stalled tasks that have a line below the table.
+#: Stalled tasks, and late ones, that have a line below the table.
 _FEW = 5
 
 #: Characters between two columns.
@@ -170,16 +171,22 @@ def view(
 ) -> Group:
     """Give a title, the summary and the table, as one thing that rich can print.
 
-    With `stalled_seconds` there is also what became of the capacity, what was wasted, and the
-    attempts that have stood still for so long.
+    While something is to be done there is also how long that will take. With `stalled_seconds`
+    there is what became of the capacity, what was wasted, the attempts that are late and those that
+    have stood still for so long.
     """
     parts: list[Any] = [_title(title)] if title else []
     parts.append(Text(summary_line(summary(snapshot, earlier))))
     if stalled_seconds is not None:
         lines = capacity_line(snapshot, earlier), waste_line(snapshot)
         parts += [Text(line) for line in lines if line]
+    left = left_line(snapshot.remaining)
+    if left:
+        parts.append(Text(left))
     if snapshot.prefixes:
         parts += [Text(""), table(snapshot, earlier, width=width, top=top, sort=sort, of=of)]
+    if stalled_seconds is not None and snapshot.late:
+        parts += [Text(""), *_first(snapshot.late, LATE_COLUMNS, width, _FEW, "Late tasks")]
     still = () if stalled_seconds is None else stalled_rows(snapshot, stalled_seconds)
     if still:
         parts += [Text(""), *_first(still, STALLED_COLUMNS, width, _FEW, "Stalled tasks")]
@@ -249,4 +256,6 @@ def line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:
     if busiest:
         names = ", ".join(f"{r.stats.executing} {short_name(r.prefix)}" for r in busiest)
         parts.append(f"now: {names}")
+    if snapshot.remaining is not None:
+        parts.append(left_line(snapshot.remaining))
     return " | ".join(parts)

@@ -21,16 +21,31 @@ def time_left(remaining: Remaining) -> str:
     Where only its lower end says something, the attempts that make it so are named:
     ``at least 40 s: train-3 and 2 more may take any time``.
     """
-    if not remaining.at_least:
-        span = _span(remaining.lower, remaining.upper)
-        return f"about {rough(remaining.expected)} ({span})"
-    least = f"at least {rough(remaining.lower)}"
+    return _how_long(remaining) + _why(remaining)
+
+
+def left_line(remaining: Remaining | None) -> str:
+    """Give a line about what is left to do; '' if there is nothing."""
+    if remaining is None:
+        return ""
+    tasks = f"{remaining.tasks:,} task{'' if remaining.tasks == 1 else 's'}"
+    idle = remaining.idle_seconds
+    still = f"; none has ended for {rough(idle)}" if idle >= max(60.0, remaining.upper) else ""
+    return f"left: {_how_long(remaining)}, {tasks}{_why(remaining)}{still}"
+
+
+def _how_long(remaining: Remaining) -> str:
+    if remaining.at_least:
+        return f"at least {rough(remaining.lower)}"
+    return f"about {rough(remaining.expected)} ({_span(remaining.lower, remaining.upper)})"
+
+
+def _why(remaining: Remaining) -> str:
     names = [short_name(key) for key in remaining.responsible[:_NAMED]]
-    if not names:
-        return least
+    if not remaining.at_least or not names:
+        return ""
     more = len(remaining.responsible) - len(names)
-    listed = ", ".join(names) + (f" and {more} more" if more else "")
-    return f"{least}: {listed} may take any time"
+    return f": {', '.join(names)}{f' and {more} more' if more else ''} may take any time"
 
 
 def rough(seconds: float) -> str:
@@ -56,16 +71,6 @@ def _rounded(seconds: float) -> tuple[str, str]:
     number = seconds / size
     digits = 1 if number < 3 else 0
     return f"{number:.{digits}f}".removesuffix(".0"), unit
-
-
-def left_line(remaining: Remaining | None) -> str:
-    """Give a line about what is left to do; '' if there is nothing."""
-    if remaining is None:
-        return ""
-    tasks = f"{remaining.tasks:,} task{'' if remaining.tasks == 1 else 's'}"
-    idle = remaining.idle_seconds
-    still = f"; none has ended for {rough(idle)}" if idle >= max(60.0, remaining.upper) else ""
-    return f"left: {tasks}, {time_left(remaining)}{still}"
 
 
 #: The columns of late attempts, from left to right.

@@ -1,0 +1,138 @@
+"""Answers: what clients ask the scheduler again and again, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from math import isfinite
+from time import monotonic
+from typing import Any
+
+from taskmeter.core.attempts import Key
+from taskmeter.core.progress import PrefixProgress, Progress
+from taskmeter.plugins import internals
+from taskmeter.plugins.forecasting import Forecasting
+from taskmeter.plugins.outstanding import LEFT, Outstanding, counted
+from taskmeter.plugins.transport import pack_progress
+
+#: Names of the scheduler's handlers.
+PROGRESS_OP = "taskmeter_progress"
+LATE_OP = "taskmeter_late"
+
+
+class Answers:
+    """Answers clients that follow some work.
+
+    Parameters
+    ----------
+    scheduler
+        Whose tasks.
+    forecasting, outstanding
+        Know what is expected, and what is left.
+    """
+
+    def __init__(self, scheduler: Any, forecasting: Forecasting, outstanding: Outstanding) -> None:
+        self._scheduler = scheduler
+        self._forecasting = forecasting
+        self._outstanding = outstanding
+
+    @property
+    def handlers(self) -> dict[str, Callable[..., Any]]:
+        """Give ``{operation: handler}``."""
+        return {PROGRESS_OP: self.progress, LATE_OP: self.late}
+
+    async def progress(
+        self,
+        comm: Any = None,  # noqa: ARG002 (Dask's handlers get a comm)
+        *,
+        keys: Collection[Key] | None = None,
+        whole: bool = False,
+    ) -> bytes:
+        """Tell how far some tasks are, packed.
+
+        Parameters
+        ----------
+        comm
+            The client's.
+        keys
+            Which tasks; what they depend on is added. None for all there are.
+        whole
+            Count what is done, too; otherwise only what is left.
+        """
+        now = monotonic()
+        if keys is None:
+            counts = {
+                name: (internals.state_counts(prefix), internals.computed(prefix))
+                for name, prefix in self._scheduler.task_prefixes.items()
+            }
+            remaining, unknown = await self._remaining(now, None), 0
+        else:
+            tasks, unknown = internals.with_dependencies(self._scheduler, keys, whole=whole)
+            counts = {
+                name: (row, row["memory"] + row["released"]) for name, row in counted(tasks).items()
+            }
+            remaining = await self._remaining(now, tasks)
+        return pack_progress(
+            Progress(
+                prefixes={
+                    name: PrefixProgress(
+                        left=sum(row.get(state, 0) for state in LEFT),
+                        done=done,
+                        expected_seconds=self._expected(name),
+                    )
+                    for name, (row, done) in counts.items()
+                },
+                remaining=remaining,
+                unknown=unknown,
+            )
+        )
+
+    async def _remaining(self, now: float, tasks: Collection[Any] | None) -> Any:
+        if self._forecasting.steering.mode == "off":
+            return None
+        if tasks is None:
+            return await self._outstanding.refresh(now)
+        return await self._outstanding.remaining_of(now, tasks)
+
+    def _expected(self, prefix: str) -> float | None:
+        mean = self._forecasting.outlook.expectation(prefix).mean
+        return mean if isfinite(mean) else None
+
+    async def late(
+        self,
+        comm: Any = None,  # noqa: ARG002 (Dask's handlers get a comm)
+        *,
+        keys: Collection[Key],
+    ) -> dict[Key, list[str]]:
+        """Tell which of some tasks run late while threads are idle on other workers.
+
+        Parameters
+        ----------
+        comm
+            The client's.
+        keys
+            Which tasks.
+
+        Returns
+        -------
+        dict
+            ``{key: addresses of the other workers that have an idle thread}``, of no more tasks
+            than there are idle threads.
+        """
+        wanted = set(keys)
+        idle = dict(internals.idle_threads(self._scheduler))
+        found: dict[Key, list[str]] = {}
+        for key, worker in self._late(wanted).items():
+            others = [address for address, threads in idle.items() if threads and address != worker]
+            if others:
+                found[key] = others
+                idle[others[0]] -= 1
+        return found
+
+    def _late(self, wanted: Collection[Key]) -> Mapping[Key, str]:
+        """Give ``{key: worker}`` of late attempts, the oldest first."""
+        found = (late for some in self._forecasting.forecasts.late().values() for late in some)
+        return {
+            late.attempt[0]: late.worker
+            for late in sorted(found, key=lambda late: -late.age)
+            if isinstance(late.attempt, tuple) and late.attempt[0] in wanted
+        }

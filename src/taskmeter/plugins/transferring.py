@@ -1,0 +1,76 @@
+"""Transferring: learns what moving bytes between workers takes, and tells Dask where wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskmeter.core.parcel import Parcel
+from taskmeter.core.transfer_model import TransferModel, Transfers
+from taskmeter.plugins.internals import count_error, logger
+from taskmeter.policies.transfers import write_bandwidth
+
+#: Of one parcel so many transfers are looked at; one takes some 5 us.
+MOST_TRANSFERS = 100
+
+#: The model is fitted anew after so many seconds, when somebody reads it.
+FRESH_SECONDS = 1.0
+
+
+class Transferring:
+    """Keeps a model of transfers.
+
+    Parameters
+    ----------
+    scheduler
+        Whose bandwidth is kept.
+    write
+        Keep it; otherwise only learn.
+    errors
+        ``{where: times}``, which errors are counted in.
+    """
+
+    def __init__(self, scheduler: Any, *, write: bool, errors: dict[str, int]) -> None:
+        self.transfers = Transfers()
+        self.write = write
+        self._scheduler = scheduler
+        self._errors = errors
+        self._count = 0
+        #: the bandwidth that was written last
+        self._last: float | None = None
+        self._fitted: tuple[float, TransferModel | None] = (-FRESH_SECONDS, None)
+
+    def take(self, worker: str, parcel: Parcel) -> None:
+        """Learn from the transfers to a worker."""
+        for source, size, seconds in parcel.transfers(MOST_TRANSFERS):
+            self.transfers.add(source, worker, size, seconds)
+            self._count += 1
+
+    def depart(self, worker: str) -> None:
+        """Forget the pairs of a worker that went away."""
+        self.transfers.remove(worker)
+
+    def model(self, now: float) -> TransferModel | None:
+        """Give the model of the whole cluster; None before there was a transfer."""
+        at, found = self._fitted
+        if now - at >= FRESH_SECONDS and self._count:
+            found = self.transfers.model()
+            self._fitted = now, found
+        return found
+
+    def after_heartbeat(self, now: float) -> None:
+        """Write the bandwidth, which Dask has just averaged anew."""
+        if not self.write:
+            return
+        try:
+            model = self.model(now)
+            if model is None:
+                return
+            decision = write_bandwidth(
+                model, dask_bandwidth=self._scheduler.bandwidth, last=self._last
+            )
+            if decision is not None:
+                self._last = self._scheduler.bandwidth = decision.bytes_per_second
+        except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
+            self.write = False
+            count_error(self._errors, "bandwidth")
+            logger.warning("taskmeter: keeps the bandwidth no more; Dask goes on with its own")
