@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check bench golden clean
+.PHONY: demo test check grafana bench golden clean
 
 demo: $(VENV)/.demo  ## run a real workload under the live view
 	$(BIN)/taskmeter demo
@@ -12,11 +12,15 @@ test: $(VENV)/.test prometheus chromium  ## the whole suite, on the newest and t
 	$(BIN)/python -m pytest tests
 	VENV=$(VENV) tests/oldest.sh
 
-check: $(VENV)/.check  ## lint, format, types and layers
+check: $(VENV)/.check  ## lint, format, types, layers, and that the dashboards are as built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python dashboards/build.py --check
+
+grafana: $(VENV)/.check  ## rebuild the Grafana dashboards
+	$(BIN)/python dashboards/build.py
 
 bench: $(VENV)/.bench prometheus  ## every benchmark, one after the other
 	for script in benchmarks/*.py benchmarks/decisions/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -47,7 +51,7 @@ $(VENV)/.test: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/.check: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[check]'
+	$(BIN)/python -m pip install --quiet --editable '.[check,grafana]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.test

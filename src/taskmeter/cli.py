@@ -34,8 +34,8 @@ from taskmeter.views.live import display
 from taskmeter.views.terminal import console, groups_view, stalled_view, transfers_view, view
 
 #: Lines of ``top`` that are not rows: title, summary and capacity (two each where it is narrow),
-#: waste, blank, header, rule, the rest.
-_TOP_LINES = 10
+#: waste, what is left, blank, header, rule, the rest.
+_TOP_LINES = 11
 
 #: More findings of the doctor than this, and the good ones about workers share a line.
 _MANY = 30
@@ -264,7 +264,8 @@ def snapshot(
     took less than "p50", 95 of 100 less than "p95". Where "p95" is many times "p50", a few
     stragglers decide when the work is done. "now" is "p50" of the last minutes alone. "queued" is
     the wait on the scheduler, "wait" the one on the worker, and "output" the mean size of a result.
-    "CPU" is the part of a prefix's time in which it computed; the rest it waited.
+    "CPU" is the part of a prefix's time in which it computed; the rest it waited. "expected" is
+    what the next task will take, by those that ended and those that run.
 
     The line "capacity" says what all threads did so far, as parts of their time.
 
@@ -333,9 +334,10 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
 
     The column "threads" is how many threads a prefix kept busy since the last look, "CPU" the part
     of its time in which it computed, and the line "capacity" what all threads did since the last
-    look. Tasks that have used no CPU for 30 seconds are listed below. "mean", "p50",
-    "p95" and "p99" tell how long one task takes: half of those that ended well took less than
-    "p50". "taskmeter snapshot" has more such columns.
+    look. The line "left" says how long the rest will take, with 90 % probability. Tasks that are
+    late, and those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and
+    "p99" tell how long one task takes: half of those that ended well took less than "p50".
+    "taskmeter snapshot" has more such columns.
     """  # noqa: D301 (\b keeps click from filling the lines)
     paper = console(_careful(sys.stdout))
     with _cluster(address) as take, suppress(KeyboardInterrupt), ExitStack() as stack:

@@ -68,6 +68,8 @@ def test_an_error_switches_it_off_for_good_and_dask_goes_on(steered, monkeypatch
         raise RuntimeError("a bug of ours")
 
     monkeypatch.setattr(steering, "write", broken)
+    # it decides anew when more is known
+    wait(client.map(nap, [0.02] * 20, pure=False))
     wait_until(lambda: meter.steering.mode == "off", what="the end of it")
     assert meter.steering.means == {}
     wait(client.map(nap, [0.02] * 20, pure=False))

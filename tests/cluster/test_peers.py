@@ -209,6 +209,7 @@ def test_a_metered_worker_beside_an_unmetered_one(tmp_path, monkeypatch):
         )
         assert cluster.prefix("both").compute_seconds == pytest.approx(2.0, abs=0.1)
         assert sorted(w.metered for w in cluster.snapshot().workers) == [False, True]
+        assert cluster.snapshot().worker_versions == {taskmeter.__version__: 1, "": 1}
 
 
 @gen_cluster(nthreads=[])

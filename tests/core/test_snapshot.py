@@ -141,6 +141,7 @@ SNAPSHOTS = st.builds(
     idle_seconds=mappings(NAMES, SECONDS),
     worker_state_seconds=mappings(NAMES, SECONDS),
     worker_states=mappings(NAMES, COUNTS),
+    worker_versions=mappings(NAMES, COUNTS),
 )
 
 

@@ -180,7 +180,8 @@ class VirtualCluster:
         scheduler.running.add(state)
         scheduler.stream_comms[address] = worker
         scheduler.total_nthreads += threads
-        scheduler.total_memory += MEMORY
+        if hasattr(scheduler, "total_memory"):  # since 2025
+            scheduler.total_memory += MEMORY
         scheduler.host_info[state.host] = {"addresses": {address}, "nthreads": threads}
         worker.heartbeat(self.interval)
         scheduler.check_idle_saturated(state)

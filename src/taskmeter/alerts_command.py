@@ -1,0 +1,148 @@
+"""``taskmeter alerts``: a rule file for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from taskmeter.catalogue.promql import NAMESPACE
+from taskmeter.config import Settings
+from taskmeter.connect import Refusal
+from taskmeter.core.wording import printable
+from taskmeter.rules.alerts import Thresholds, rule_file
+from taskmeter.version import __version__
+from taskmeter.written_files import MARK, write_files
+
+#: What stands for stdout.
+_STDOUT = "-"
+
+_DEFAULT = Thresholds()
+
+_COMMENT = f"""\
+{MARK} {__version__}: taskmeter alerts writes it anew.
+
+Recording rules and alerts for Dask clusters with taskmeter. In prometheus.yml:
+
+  rule_files: [{{name}}]
+"""
+
+
+def _namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str:  # noqa: ARG001 (click calls it so)
+    if value is None:
+        return Settings.from_dask().namespace
+    if not NAMESPACE.fullmatch(value):
+        raise click.BadParameter("it takes letters, digits and underscores, as in dask.")
+    return value
+
+
+#: What metric names begin with.
+namespace_option = click.option(
+    "--namespace",
+    callback=_namespace,
+    metavar="NAME",
+    help="What metric names begin with: the setting distributed.dashboard.prometheus.namespace "
+    "of the cluster. Without, it is that of this machine, which by default is dask.",
+)
+
+force_option = click.option(
+    "--force", is_flag=True, help="Overwrite also files that taskmeter did not write."
+)
+
+
+def _threshold(
+    name: str, kind: click.IntRange | click.FloatRange, metavar: str, text: str
+) -> Callable[..., Any]:
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        type=kind,
+        default=getattr(_DEFAULT, name),
+        show_default=True,
+        metavar=metavar,
+        help=text,
+    )
+
+
+def rules(namespace: str, limits: Thresholds, name: str) -> str:
+    """Give the text of the rule file; `name` is that of the file."""
+    return rule_file(namespace, limits, _COMMENT.format(name=name))
+
+
+_share = click.FloatRange(min=0, max=1)
+_positive = click.FloatRange(min=0, min_open=True)
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    default="taskmeter-alerts.yml",
+    show_default=True,
+    metavar="FILE",
+    help="Where to write it. With - it goes to stdout.",
+)
+@_threshold(
+    "stuck_times",
+    _positive,
+    "N",
+    "A task is stuck when it runs N times as long as 99 % of its kind,",
+)
+@_threshold("stuck_seconds", _positive, "SECONDS", "and at least for so long;")
+@_threshold("longest_seconds", _positive, "SECONDS", "or for so long, whatever others took.")
+@_threshold(
+    "no_progress_minutes",
+    click.IntRange(min=1),
+    "MINUTES",
+    "Tasks run, and none has ended for so long.",
+)
+@_threshold("failed_ratio", _share, "SHARE", "Share of a prefix's attempts that may fail.")
+@_threshold("wasted_ratio", _share, "SHARE", "Share of compute that may be thrown away.")
+@_threshold("saturated_ratio", _share, "SHARE", "Utilisation above which a cluster is too small.")
+@_threshold("idle_ratio", _share, "SHARE", "Utilisation below which a cluster is too large.")
+@namespace_option
+@force_option
+def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
+    """Write alerts and recording rules for Prometheus.
+
+    \b
+        taskmeter alerts -o taskmeter-alerts.yml
+        taskmeter alerts --no-progress-minutes 240 --failed-ratio 0.01
+        taskmeter alerts -o - | promtool check rules
+
+    Then name the file in prometheus.yml, and reload Prometheus:
+
+    \b
+        rule_files: [taskmeter-alerts.yml]
+
+    \b
+    DaskTaskStuck              one task runs far longer than its kind ever did
+    DaskTaskStalled            tasks hold threads, but use no CPU
+    DaskNoProgress             tasks run, but none ends
+    DaskTasksFail              many attempts of a prefix raise an exception
+    DaskWorkWasted             much work fails, is cancelled, lost or done again
+    DaskClusterSaturated       all threads are busy: more workers would help
+    DaskClusterIdle            hardly any thread is busy: fewer would do
+    TaskmeterErrors            taskmeter itself has errors
+    TaskmeterWorkersUnmetered  workers that run without taskmeter
+    TaskmeterVersionsDiffer    workers that run another version of it
+
+    Each has a summary, a description, and a runbook that says what to do about it; their label
+    "severity" is warning or info. Recording rules keep utilisation, compute by prefix, waste,
+    failures and percentiles of durations as series.
+
+    DaskTaskStuck wants percentiles, which are at /taskmeter/metrics but not in Dask's own /metrics:
+    from there, it fires by --longest-seconds alone.
+    """  # noqa: D301 (\b keeps click from filling the lines)
+    path = Path(output)
+    name = "taskmeter-alerts.yml" if output == _STDOUT else printable(path.name)
+    text = rules(namespace, Thresholds(**limits), name)
+    if output == _STDOUT:
+        click.echo(text, nl=False)
+        return
+    try:
+        write_files({path: text}, force=force)
+    except Refusal as refusal:
+        raise click.ClickException(str(refusal)) from None
+    click.echo(f"Wrote {printable(output)}: name it under rule_files in prometheus.yml.")

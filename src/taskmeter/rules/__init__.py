@@ -1,0 +1,1 @@
+"""Rules for Prometheus: what it records, and what it warns of."""
