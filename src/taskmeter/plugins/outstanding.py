@@ -104,12 +104,8 @@ class Outstanding:
             self._task = task
 
     async def _look_again(self, now: float) -> None:
-        try:
-            await self.refresh(now)
-        except Exception:  # noqa: BLE001 (nobody waits for it)
-            count_error(self._errors, "remaining")
-        finally:
-            self._busy = False
+        await self.refresh(now)
+        self._busy = False
 
     def _due(self, now: float) -> bool:
         """Predictions of one batch are spread over it: each when it is a third older."""
@@ -135,9 +131,20 @@ class Outstanding:
         return self._found[1]
 
     async def refresh(self, now: float) -> Remaining | None:
-        """Work out how long everything will take, unless that was done within the last second."""
+        """Work out how long everything will take, unless that was done within the last second.
+
+        Never raises: an error is counted, and then it cannot be told.
+        """
         if now - self._found[0] < FRESH_SECONDS:
             return self._found[1]
+        try:
+            return await self._refresh(now)
+        except Exception:  # noqa: BLE001 (what is left is not worth a snapshot)
+            count_error(self._errors, "remaining")
+            self._found = now, None
+            return None
+
+    async def _refresh(self, now: float) -> Remaining | None:
         todo = self.todo(now)
         found = await self._predicted(todo)
         if found is None:
@@ -153,10 +160,14 @@ class Outstanding:
     async def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
         """Give how long some tasks would take if they had the cluster for themselves.
 
-        None while none of them is to be done.
+        None while none of them is to be done, or if it cannot be told.
         """
-        todo = self.todo(now, tasks)
-        found = await self._predicted(todo)
+        try:
+            todo = self.todo(now, tasks)
+            found = await self._predicted(todo)
+        except Exception:  # noqa: BLE001 (the counts are worth an answer)
+            count_error(self._errors, "remaining")
+            return None
         return None if found is None else self._told(now, todo, found)
 
     async def _predicted(self, todo: ToDo) -> Eta | None:

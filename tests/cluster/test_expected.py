@@ -51,6 +51,7 @@ def test_in_shadow_nothing_is_written(cluster):
     wait(client.map(nap, [0.05] * 20, pure=False))
     long = client.submit(nap, 3, key="nap-1")
     wait_until(lambda: average(cluster, "nap") < 0, what="Dask's own reset")
+    wait_until(lambda: cluster.prefix("nap").expected is not None, what="an expectation")
     stats = cluster.prefix("nap")
     assert stats.expected.seconds < 1
     assert stats.expected.dask_seconds > stats.expected.seconds

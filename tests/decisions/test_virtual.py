@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from math import inf, nan
+
+import msgpack
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from virtual_cluster import adaptive, stealing
+from virtual_cluster.clock import BEGIN, READERS, virtual_time
+from virtual_cluster.cluster import Work, virtual_cluster
+from virtual_cluster.network import Network
+from virtual_cluster.paired import ratio
+
+from taskmeter.core.report import PROTOCOL
+from taskmeter.plugins import internals
+
+#: small enough for a test, and still with stealing and resets of Dask's averages
+SMALL = stealing.StealingLoad(law="two sizes 9:1, 1:20", mean=1.0, nbytes=50e6, joining=0.5)
+WORKERS = 8
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.disable(logging.INFO)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def steal(policy, *, seed=0):
+    return asyncio.run(stealing.run(SMALL, policy, seed, workers=WORKERS))
+
+
+# ---- the simulation
+
+
+def test_the_clock_jumps_and_is_what_modules_read():
+    import distributed.scheduler
+
+    real = distributed.scheduler.time
+    with virtual_time() as clock:
+        assert distributed.scheduler.time() == BEGIN
+        seen = []
+        clock.later(3600.0, lambda: seen.append(clock.now))
+        assert asyncio.run(clock.run(lambda: bool(seen), limit=4000.0))
+        assert seen == [BEGIN + 3600.0]
+        assert distributed.scheduler.time() == BEGIN + 3600.0
+    assert distributed.scheduler.time is real
+
+
+def test_every_module_that_reads_a_clock_is_known():
+    import re
+    from pathlib import Path
+
+    import taskmeter.plugins
+
+    folder = Path(taskmeter.plugins.__file__).parent
+    reading = re.compile(r"^from (?:time|distributed\.metrics) import", re.MULTILINE)
+    on_workers_and_pages = {"worker", "feed"}
+    found = {path.stem for path in folder.glob("*.py") if reading.search(path.read_text())}
+    known = {name.rpartition(".")[2] for name, _ in READERS if name.startswith("taskmeter.plugins")}
+    assert found - on_workers_and_pages <= known
+
+
+def test_transfers_share_a_link():
+    with virtual_time() as clock:
+        network = Network(clock, latency=0.0, bandwidth=100.0)
+        ends = {}
+        for target, size in (("b", 100.0), ("c", 100.0), ("d", 300.0)):
+            network.send("a", target, size, lambda t=target: ends.setdefault(t, clock.now - BEGIN))
+        asyncio.run(clock.run(lambda: len(ends) == 3, limit=60.0))
+        assert ends == {"b": pytest.approx(3.0), "c": pytest.approx(3.0), "d": pytest.approx(5.0)}
+        assert network.moved == 500.0
+
+
+def test_all_tasks_finish_and_what_moves_adds_up():
+    async def run():
+        async with virtual_cluster("stock") as cluster:
+            for _ in range(4):
+                cluster.join(threads=1)
+            chunks = cluster.submit(
+                Work(key=f"load-{n}", seconds=1.0, nbytes=1000) for n in range(8)
+            )
+            loaded = await cluster.wait(chunks)
+            total = cluster.submit([Work(key="sum-0", seconds=5.0, needs=tuple(chunks))])
+            summed = await cluster.wait(total)
+            assert cluster.tasks.finished.keys() == {*chunks, *total}
+            # 8 s of work on 4 threads, then all chunks that are not there yet
+            assert loaded == pytest.approx(2.0, abs=0.1)
+            assert summed == pytest.approx(5.0, abs=0.1)
+            assert cluster.busy_seconds == pytest.approx(13.0)
+            assert cluster.network.moved == 6000
+            assert not cluster.tasks.erred
+
+    asyncio.run(run())
+
+
+def test_compute_seconds_are_those_that_tasks_took():
+    async def run():
+        async with virtual_cluster("shadow") as cluster:
+            for _ in range(4):
+                cluster.join(threads=2)
+            keys = cluster.submit(Work(key=f"work-{n}", seconds=0.5) for n in range(100))
+            await cluster.wait(keys)
+            end = cluster.clock.now + 5.0
+            await cluster.clock.run(lambda: cluster.clock.now >= end, limit=60.0)
+            snapshot = cluster.meter.snapshot()
+            assert snapshot.prefixes["work"].compute_seconds == pytest.approx(50.0)
+            assert snapshot.prefixes["work"].attempts["ok"].count == 100
+
+    asyncio.run(run())
+
+
+def test_a_paired_ratio_of_equal_runs_is_1():
+    assert ratio([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == {"value": 1.0, "low": 1.0, "high": 1.0}
+
+
+# ---- what our durations do
+
+
+def test_shadow_changes_nothing():
+    stock, shadow = steal("stock"), steal("shadow")
+    assert shadow == stock
+    assert stock["steals"] > 0
+
+
+def test_on_runs_without_an_error():
+    found = steal("on")
+    assert found["errors"] == 0
+    assert found["makespan_seconds"] > 0
+
+
+@pytest.mark.parametrize("policy", ["stock", "on", "averages"])
+def test_an_adaptive_cluster_comes_and_goes(policy):
+    load = adaptive.Bursts(law="log-normal 1.0", tasks=30, bursts=2, pause=40.0)
+    found = asyncio.run(adaptive.run(load, policy, 0))
+    assert found["errors"] == 0
+    assert found["most_workers"] > adaptive.LEAST_WORKERS
+    assert 0 < found["worker_seconds"] <= found["paid_seconds"]
+
+
+def test_scaling_down_closes_no_worker_that_runs_something():
+    load = adaptive.Bursts(law="log-normal 0.5", tasks=200, bursts=1, pause=20.0)
+    assert asyncio.run(adaptive.run(load, "on", 0))["lost_attempts"] == 0
+
+
+# ---- a heartbeat that raises closes the worker: ours does not raise
+
+_plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=12,
+)
+#: of the shape of a report, with anything in its places
+_shaped = st.builds(lambda rest: [PROTOCOL, *rest], st.lists(_plain, min_size=8, max_size=8))
+_numbers = st.sampled_from([0.0, -1.0, 1e300, nan, inf, -inf]) | st.floats()
+_running = st.lists(
+    st.tuples(
+        st.sampled_from(["work-0", "work-1", "", ("x", 1)]),
+        st.integers(-1, 1000),
+        st.sampled_from(["work", "", "other"]),
+        _numbers,
+        _numbers,
+        _numbers,
+        st.booleans(),
+        st.booleans(),
+        st.none() | _numbers,
+        _numbers,
+        st.text(max_size=3),
+    ).map(list),
+    max_size=3,
+)
+_lying = st.builds(
+    lambda meter, number, running: [PROTOCOL, meter, number, [], running, 0, {}, "", None],
+    st.text(max_size=3),
+    st.integers(0, 2**40),
+    _running,
+)
+
+
+def _bytes(plain):
+    try:
+        return msgpack.packb(plain)
+    except (OverflowError, ValueError, TypeError):
+        return b"\xc1"
+
+
+_garbage = (_plain | _shaped | _lying).map(_bytes) | st.binary(max_size=40) | _plain
+
+
+@given(data=st.lists(_garbage, min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_report_makes_a_heartbeat_raise(garbage_cluster, data):
+    loop, cluster = garbage_cluster
+    loop.run_until_complete(_beat_with(cluster, data))
+
+
+@pytest.fixture(scope="module")
+def garbage_cluster():
+    loop = asyncio.new_event_loop()
+    manager = virtual_cluster("on")
+    cluster = loop.run_until_complete(manager.__aenter__())
+    for _ in range(2):
+        cluster.join(threads=1)
+    cluster.submit(Work(key=f"work-{n}", seconds=1.0) for n in range(10_000))
+    yield loop, cluster
+    loop.run_until_complete(manager.__aexit__(None, None, None))
+    loop.close()
+
+
+async def _beat_with(cluster, data):
+    address = next(iter(cluster.workers))
+    worker = cluster.workers[address]
+    for one in data:
+        answer = cluster.scheduler.heartbeat_worker(
+            address=address,
+            resolve_address=False,
+            now=cluster.clock.now,
+            metrics=worker._metrics(),
+            # of a task that the scheduler knows, one that it does not, and times that make no sense
+            executing={"work-0": 1e9, "no such task": nan, "work-1": -1.0},
+            extensions={"taskmeter": one},
+        )
+        assert answer["status"] == "OK"
+    stop = cluster.clock.now + 1.0
+    await cluster.clock.run(lambda: cluster.clock.now >= stop, limit=5.0)
+    assert cluster.closed_by_heartbeat == 0
+    assert len(cluster.scheduler.workers) == 2
+    for prefix in cluster.scheduler.task_prefixes.values():
+        assert prefix.duration_average == -1 or 0 <= prefix.duration_average <= 1e8
+
+
+def test_an_error_in_a_heartbeat_ends_writing_and_dask_goes_on(monkeypatch):
+    def broken(worker_state):
+        raise RuntimeError("broken")
+
+    async def run():
+        async with virtual_cluster("on") as cluster:
+            for _ in range(4):
+                cluster.join(threads=1)
+            lengths = [1.0, 3.0] * 40
+            works = [Work(key=f"work-{n}", seconds=length) for n, length in enumerate(lengths)]
+            await cluster.wait(cluster.submit(works[:40]))
+            steering = cluster.meter.steering
+            prefix = cluster.scheduler.task_prefixes["work"]
+            assert prefix.duration_average == steering.means[prefix] == pytest.approx(2.0, abs=0.5)
+            monkeypatch.setattr(internals, "executing", broken)
+            await cluster.wait(cluster.submit(works[40:]))
+            assert cluster.closed_by_heartbeat == 0
+            assert len(cluster.scheduler.workers) == 4
+            assert steering.mode == "off"
+            assert not steering.means
+            assert cluster.meter.errors == {"durations": 1}
+
+    asyncio.run(run())
+
+
+def test_a_report_of_the_future_protocol_is_refused_and_counted():
+    async def run():
+        async with virtual_cluster("on") as cluster:
+            address = cluster.join(threads=1)
+            cluster.meter._receiver.heartbeat(
+                cluster.scheduler.workers[address], msgpack.packb([PROTOCOL + 1])
+            )
+            assert sum(cluster.meter.fleet.anomalies.values()) == 1
+            assert not cluster.meter.errors
+
+    asyncio.run(run())
