@@ -65,7 +65,7 @@ def test_of_many_a_fair_sample_is_taken_in():
         truth += lengths
         attempts = [("x", number + n) for n in range(1_000)]
         chosen = forecasts.wanted("x", attempts)
-        assert 10 <= sum(chosen) <= 80
+        assert 20 <= sum(chosen) <= 140
         forecasts.update(
             [
                 completed("x", number + n, seconds, start=float(turn))

@@ -1,4 +1,4 @@
-"""Virtual time: a clock that jumps from event to event, and is what distributed and taskmeter read."""
+"""Virtual time: a clock that jumps from event to event, read by distributed and taskmeter."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from distributed import Scheduler
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import ClientState, WorkerState, heartbeat_interval
+
+from taskmeter.plugins.scheduler import SchedulerMeter
 from virtual_cluster.clock import Clock, virtual_time
 from virtual_cluster.network import Network
 from virtual_cluster.worker import SimulatedWorker
-
-from taskmeter.plugins.scheduler import SchedulerMeter
 
 try:
     from dask._task_spec import Task
@@ -54,7 +54,7 @@ class Oracle(SchedulerPlugin):
         self.scheduler = scheduler
         self.means = means
 
-    def transition(self, key: str, start: str, *args: Any, **kwargs: Any) -> None:
+    def transition(self, key: str, start: str, *_: Any, **__: Any) -> None:
         if start == "processing":
             self._write(self.scheduler.tasks[key].prefix)
 

@@ -17,7 +17,7 @@ from taskmeter.core.slow_workers import WorkerScores, score
 _Any = TypeVar("_Any", "Completed", "InFlightNow")
 
 #: So many completions of a prefix are taken in at a time; of more, a fair sample.
-SAMPLE = 32
+SAMPLE = 64
 
 #: A share of attempts that last longer, so large that nobody need look closer.
 _LIKELY = 0.1
@@ -100,7 +100,7 @@ class _Prefix:
 class Forecasts:
     """Keeps an estimate for every prefix.
 
-    Where a prefix completes more than 32 attempts between two updates, a sample of its attempts is
+    Where a prefix completes more than 64 attempts between two updates, a sample of its attempts is
     taken in, running ones in the same proportion: chosen by their identity, so without regard to
     how long they take. The caller asks `wanted` which completed ones these are, so that it need
     not make a record of each.

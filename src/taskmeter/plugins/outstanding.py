@@ -93,7 +93,7 @@ class Outstanding:
             # what was predicted of so many threads says nothing of another number
             self._threads = self._scheduler.total_nthreads
             self._predictions = []
-        if not any(row.get("processing") for row in self._counts().values()):
+        if not any(row.get(state) for row in self._counts().values() for state in LEFT):
             self._found = now, None
             if self._predictions:
                 self._judge(self._forecasting.last_end)
