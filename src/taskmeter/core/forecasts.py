@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,8 +16,11 @@ from taskmeter.core.slow_workers import WorkerScores, score
 
 _Any = TypeVar("_Any", "Completed", "InFlightNow")
 
-#: So many completions of a prefix are taken in at a time; of more, a fair sample.
-SAMPLE = 64
+#: So many completions of a prefix are all taken in at a time ...
+MOST = 64
+
+#: ... and of more, about so many.
+SAMPLE = 32
 
 #: A share of attempts that last longer, so large that nobody need look closer.
 _LIKELY = 0.1
@@ -121,13 +124,25 @@ class Forecasts:
 
     # Events
 
-    def wanted(self, name: str, attempts: Collection[Hashable]) -> list[bool]:
-        """Tell which of a prefix's attempts that completed since the last update to take in."""
+    def wanted(self, name: str, keys: Sequence[Hashable]) -> Sequence[bool]:
+        """Tell which of a prefix's attempts that completed since the last update to take in.
+
+        Parameters
+        ----------
+        name
+            The prefix.
+        keys
+            Of its attempts.
+        """
         prefix = self._prefix(name)
         if prefix is None:
-            return [False] * len(attempts)
-        prefix.thinning = max(1, math.ceil(len(attempts) / SAMPLE))
-        return [one in prefix.running or self._sampled(prefix, one) for one in attempts]
+            return [False] * len(keys)
+        prefix.thinning = 1 if len(keys) <= MOST else math.ceil(len(keys) / SAMPLE)
+        if prefix.thinning == 1:
+            return [True] * len(keys)
+        known = {_key(attempt) for attempt in prefix.running}
+        thinning = prefix.thinning
+        return [key in known or hash(key) % thinning == 0 for key in keys]
 
     def update(
         self, completed: Iterable[Completed], running: Iterable[InFlightNow], now: float
@@ -218,7 +233,7 @@ class Forecasts:
 
     @staticmethod
     def _sampled(prefix: _Prefix, attempt: Hashable) -> bool:
-        return prefix.thinning == 1 or hash(("sample", attempt)) % prefix.thinning == 0
+        return prefix.thinning == 1 or hash(_key(attempt)) % prefix.thinning == 0
 
     # Reading
 
@@ -299,6 +314,11 @@ def _may_be_late(prefix: _Prefix, watched: Collection[Progress]) -> bool:
         return False
     oldest = max(one.age for one in watched)
     return prefix.estimate is None or prefix.estimate.exceedance(oldest) < _LIKELY
+
+
+def _key(attempt: Hashable) -> Hashable:
+    """Give the key of an attempt, which is (key, run id) mostly."""
+    return attempt[0] if isinstance(attempt, tuple) and attempt else attempt
 
 
 def _ages(prefix: _Prefix, now: float) -> dict[Hashable, float]:

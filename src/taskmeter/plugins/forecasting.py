@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from itertools import compress
 from typing import Any
 
 from taskmeter.core.attempts import Key
@@ -110,10 +111,10 @@ class Forecasting:
         if ended:
             self.last_end = self._at + ended[-1][2]
         for name, notes in by_prefix.items():
-            attempts = [internals.attempt_of(note[0]) for note in notes]
-            wanted = self.forecasts.wanted(name, attempts)
-            for note, attempt, take in zip(notes, attempts, wanted, strict=True):
-                if take and attempt not in self._seceded:
+            wanted = self.forecasts.wanted(name, [note[0].key for note in notes])
+            for note in compress(notes, wanted):
+                attempt = internals.attempt_of(note[0])
+                if attempt not in self._seceded:
                     made = self._make(name, attempt, note)
                     if made is not None:
                         yield made

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from taskmeter.core.attempts import Key
+from taskmeter.core.integral import Integral
 from taskmeter.core.occupancy import Occupancy, Row
 from taskmeter.plugins import internals
 
@@ -68,49 +69,55 @@ class WorkerStates:
     def __init__(self, scheduler: Any, at: float) -> None:
         self._scheduler = scheduler
         self._at = at
-        #: how many there are, as of the last look
+        #: how many are idle and how many saturated, as of the last look
         self.idle = self.saturated = 0
-        self._running = self._paused = self._retiring = 0
-        #: worker seconds
-        self._idle_seconds = self._saturated_seconds = self._running_seconds = 0.0
-        self._paused_seconds = self._retiring_seconds = 0.0
+        #: for each of them, the instants at which workers left the state, minus those at which they
+        #: came into it, in seconds since the beginning: as in `taskmeter.core.occupancy`
+        self._idle_moments = self._saturated_moments = 0.0
+        self._others = Integral(at)
         self.look(at)
 
+    def look_at_tasks(self, t: float) -> None:
+        """Note how many are idle and saturated, ``t`` seconds after the beginning: in no time."""
+        idle, saturated = len(self._scheduler.idle), len(self._scheduler.saturated)
+        self._idle_moments += (self.idle - idle) * t
+        self._saturated_moments += (self.saturated - saturated) * t
+        self.idle, self.saturated = idle, saturated
+
     def look(self, now: float) -> None:
-        """Note how many there are in each state: often, so it is quick."""
-        passed = now - self._at
-        self._at = now
-        self._idle_seconds += passed * self.idle
-        self._saturated_seconds += passed * self.saturated
-        self._running_seconds += passed * self._running
+        """Note how many there are in each state."""
+        self.look_at_tasks(now - self._at)
         scheduler = self._scheduler
-        self.idle, self.saturated = len(scheduler.idle), len(scheduler.saturated)
-        self._running = len(scheduler.running)
-        if self._paused or self._retiring or self._running != len(scheduler.workers):
-            self._paused_seconds += passed * self._paused
-            self._retiring_seconds += passed * self._retiring
-            self._paused, self._retiring = internals.workers_that_start_nothing(scheduler)
+        running = len(scheduler.running)
+        paused = retiring = 0
+        if running != len(scheduler.workers):
+            paused, retiring = internals.workers_that_start_nothing(scheduler)
+        self._others.change({"running": running, "paused": paused, "retiring": retiring}, now)
 
     def seconds(self, now: float) -> dict[str, float]:
         """Give ``{state: worker seconds}``."""
         self.look(now)
-        rest = self._running_seconds - self._idle_seconds - self._saturated_seconds
+        t = now - self._at
+        idle = self.idle * t + self._idle_moments
+        saturated = self.saturated * t + self._saturated_moments
+        others = self._others.totals(now)
         return {
-            "idle": self._idle_seconds,
-            "partially_saturated": max(0.0, rest),
-            "saturated": self._saturated_seconds,
-            "paused": self._paused_seconds,
-            "retiring": self._retiring_seconds,
+            "idle": max(0.0, idle),
+            "partially_saturated": max(0.0, others["running"] - idle - saturated),
+            "saturated": max(0.0, saturated),
+            "paused": others["paused"],
+            "retiring": others["retiring"],
         }
 
     def counts(self) -> dict[str, int]:
         """Give ``{state: workers}`` as of the last look."""
+        others = {state: round(level) for state, level in self._others.levels.items()}
         return {
             "idle": self.idle,
-            "partially_saturated": max(0, self._running - self.idle - self.saturated),
+            "partially_saturated": max(0, others["running"] - self.idle - self.saturated),
             "saturated": self.saturated,
-            "paused": self._paused,
-            "retiring": self._retiring,
+            "paused": others["paused"],
+            "retiring": others["retiring"],
         }
 
 

@@ -101,7 +101,8 @@ class Steering:
                 name,
                 expected,
                 completions=estimate.completions,
-                dask_average=prefix.duration_average,
+                # the first time also what Dask has already: a heartbeat may reset it at any moment
+                dask_average=prefix.duration_average if prefix in self.means else -1.0,
                 configured=internals.has_default_duration(name),
                 last=self.means.get(prefix),
             )

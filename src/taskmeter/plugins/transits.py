@@ -106,12 +106,12 @@ class Transits:
                 row[finish] -= t
                 if finish == "processing":
                     if len(idle) != workers.idle or len(saturated) != workers.saturated:
-                        workers.look(t + at)
+                        workers.look_at_tasks(t)
                     if start != "waiting":
                         self._left(key, start, finish, t + at)
                 elif start == "processing":
                     if len(idle) != workers.idle or len(saturated) != workers.saturated:
-                        workers.look(t + at)
+                        workers.look_at_tasks(t)
                     if note_end is not None:
                         note_end((task, finish, t, kwargs))
                         if prefix in means:

@@ -85,9 +85,12 @@ class Need:
 def remaining(load: Load, target: float, *, overhead: float = OVERHEAD_SECONDS) -> Work:
     """Add the remaining work up.
 
-    Of n tasks that each take m with variance v that is ``n*m + z*sqrt(n*v + (n*e)**2)``, with e the
-    standard error of m and z = 1.645: the sum of many is known better than any of them. A running
-    attempt counts ``target`` seconds at most, since no other thread can take a part of it.
+    Of n tasks that each take m with variance v that is ``n*m + z*sqrt(n*v)`` with z = 1.645: the sum
+    of many is known better than any of them. How unsure m itself is moves no bound: before the
+    first completions that asked for four times the workers it took, which are there, and paid for,
+    when the tasks are done (`benchmarks/decisions/virtual.py`); it is what the target is steadied
+    by. A running attempt counts ``target`` seconds at most, since no other thread can take a part
+    of it.
 
     Parameters
     ----------
@@ -105,7 +108,7 @@ def remaining(load: Load, target: float, *, overhead: float = OVERHEAD_SECONDS) 
         unsure += (count * one.cost.standard_error) ** 2
     left = [min(max(one, 0.0), target) for one in load.residuals]
     running = sum(left)
-    most = expected + Z * sqrt(variance + unsure)
+    most = expected + Z * sqrt(variance)
     # how long an attempt goes on is as uncertain as it is long
     running_most = min(running + Z * sqrt(sum(one * one for one in left)), target * len(left))
     total = expected + running

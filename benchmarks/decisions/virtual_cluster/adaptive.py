@@ -1,0 +1,185 @@
+"""Loads for adaptive scaling: bursts of tasks, and machines that take their time to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+import numpy as np
+from distributed.deploy import Adaptive
+from laws import LAWS
+
+from taskmeter.adaptive import MeterAdaptive
+from virtual_cluster.cluster import VirtualCluster, Work, virtual_cluster
+
+#: seconds from the request for a worker until it has joined
+START_SECONDS = 20.0
+TARGET_SECONDS = 10.0
+LEAST_WORKERS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bursts:
+    """Tasks without dependencies that come in bursts, as of people who wait for their results.
+
+    Parameters
+    ----------
+    law, mean
+        Of the durations of tasks: the mean in seconds.
+    bursts, tasks, pause
+        How many bursts, of how many tasks, and the seconds from one's end to the next.
+    """
+
+    law: str
+    mean: float = 2.0
+    bursts: int = 3
+    tasks: int = 400
+    pause: float = 60.0
+
+
+class ElasticCluster:
+    """What `distributed.deploy.Adaptive` wants of a cluster, as `SpecCluster` has it."""
+
+    def __init__(self, cluster: VirtualCluster, *, threads: int) -> None:
+        self.cluster = cluster
+        self.threads = threads
+        self.new_spec = {"options": {"nthreads": threads}}
+        #: {name: when it was asked for}, in that order
+        self.asked: dict[str, float] = {}
+        #: {name: address}
+        self.joined: dict[str, str] = {}
+        #: seconds of workers that are gone, since they were asked for and since they joined
+        self.paid_seconds = 0.0
+        self.connected_seconds = 0.0
+        self.lost_attempts = 0
+        self.scheduler_comm = _Handlers(self)
+        self._begun: dict[str, float] = {}
+        self._number = 0
+        self.most = 0
+
+    @property
+    def plan(self) -> set[str]:
+        return set(self.asked)
+
+    @property
+    def requested(self) -> set[str]:
+        return set(self.asked)
+
+    @property
+    def observed(self) -> set[str]:
+        return set(self.joined)
+
+    def scale(self, n: int) -> None:
+        while len(self.asked) > n:
+            waiting = [name for name in self.asked if name not in self.joined]
+            if not waiting:
+                break
+            self._forget(waiting[-1])
+        while len(self.asked) < n:
+            self._number += 1
+            name = f"w{self._number}"
+            self.asked[name] = self.cluster.clock.now
+            self.cluster.clock.later(START_SECONDS, lambda name=name: self.join(name))
+        self.most = max(self.most, len(self.asked))
+
+    def scale_down(self, workers: list[str]) -> None:
+        for name in workers:
+            self._forget(name)
+
+    def join(self, name: str) -> None:
+        if name in self.asked:
+            self._begun[name] = self.cluster.clock.now
+            self.joined[name] = self.cluster.join(threads=self.threads, name=name)
+
+    def note_loss(self, names: list[str]) -> None:
+        """Count what is running on workers that are about to be closed."""
+        for name in names:
+            worker = self.cluster.workers.get(self.joined.get(name, ""))
+            if worker is not None:
+                self.lost_attempts += len(worker.state.executing)
+
+    def _forget(self, name: str) -> None:
+        now = self.cluster.clock.now
+        begun = self.asked.pop(name, None)
+        if begun is not None:
+            self.paid_seconds += now - begun
+        if name in self.joined:
+            worker = self.cluster.workers.pop(self.joined.pop(name), None)
+            if worker is not None:
+                worker.alive = False
+            self.connected_seconds += now - self._begun[name]
+
+
+class _Handlers:
+    """Calls the scheduler's handlers, as the connection of a cluster object does."""
+
+    def __init__(self, elastic: ElasticCluster) -> None:
+        self._elastic = elastic
+        self._scheduler = elastic.cluster.scheduler
+
+    def __getattr__(self, operation: str) -> Any:
+        handler = self._scheduler.handlers[operation]
+
+        async def call(**kwargs: Any) -> Any:
+            if operation == "retire_workers":
+                self._elastic.note_loss(kwargs.get("names") or [])
+            answer = handler(**kwargs)
+            return await answer if isawaitable(answer) else answer
+
+        return call
+
+
+async def run(load: Bursts, policy: str, seed: int, *, threads: int = 1) -> dict[str, float]:
+    """Give what the bursts cost, and how long people waited.
+
+    Under the policy "on" the workers are asked for by `MeterAdaptive`, under "averages" by Dask's
+    own rule with our means, under the others by Dask's own rule.
+    """
+    rng = np.random.default_rng(seed)
+    dask_policy = "on" if policy == "averages" else policy
+    async with virtual_cluster(dask_policy, means={"work": load.mean}) as cluster:
+        elastic = ElasticCluster(cluster, threads=threads)
+        adaptive = (MeterAdaptive if policy == "on" else Adaptive)(
+            # an interval of 0 has it called by us
+            elastic,
+            interval=0,
+            minimum=LEAST_WORKERS,
+            target_duration=TARGET_SECONDS,
+        )
+        elastic.scale(LEAST_WORKERS)
+        await cluster.clock.run(lambda: len(elastic.joined) == LEAST_WORKERS, limit=60)
+        begin = cluster.clock.now
+        cluster.clock.every(1.0, adaptive.adapt)
+        waits = []
+        for burst in range(load.bursts):
+            durations = load.mean * LAWS[load.law](rng, load.tasks)
+            keys = cluster.submit(
+                (
+                    Work(key=f"work-{burst}-{n}", seconds=float(seconds))
+                    for n, seconds in enumerate(durations)
+                ),
+                release=True,
+            )
+            waits.append(await cluster.wait(keys))
+            resume = cluster.clock.now + load.pause
+            cluster.clock.call(resume, lambda: None)
+            await cluster.clock.run(lambda resume=resume: cluster.clock.now >= resume, limit=1e6)
+        for name in list(elastic.asked):
+            elastic._forget(name)
+        return {
+            "worker_seconds": elastic.connected_seconds,
+            "paid_seconds": elastic.paid_seconds,
+            "response_seconds": float(np.mean(waits)),
+            "most_workers": float(elastic.most),
+            "lost_attempts": float(elastic.lost_attempts),
+            "elapsed_seconds": cluster.clock.now - begin,
+            "errors": float(sum(cluster.meter.errors.values())) if cluster.meter else 0.0,
+        }
+
+
+#: the laws of the bars, and equal durations
+BURSTS = {
+    name: Bursts(law=name)
+    for name in ("log-normal 0.5", "log-normal 1.0", "log-normal 1.5", "Pareto 1.5", "constant")
+}
