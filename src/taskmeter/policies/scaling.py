@@ -85,8 +85,8 @@ class Need:
 def remaining(load: Load, target: float, *, overhead: float = OVERHEAD_SECONDS) -> Work:
     """Add the remaining work up.
 
-    Of n tasks that each take m with variance v that is ``n*m + z*sqrt(n*v)`` with z = 1.645: the sum
-    of many is known better than any of them. How unsure m itself is moves no bound: before the
+    Of n tasks that each take m with variance v that is ``n*m + z*sqrt(n*v)`` with z = 1.645: the
+    sum of many is known better than any of them. How unsure m itself is moves no bound: before the
     first completions that asked for four times the workers it took, which are there, and paid for,
     when the tasks are done (`benchmarks/decisions/virtual.py`); it is what the target is steadied
     by. A running attempt counts ``target`` seconds at most, since no other thread can take a part
