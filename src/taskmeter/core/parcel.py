@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from taskmeter.core import received
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.report import ReportError
 from taskmeter.core.series import MEASURES, TRANSFER_BYTES, TRANSFER_SECONDS, Series
@@ -134,28 +135,28 @@ def from_plain(plain: Any) -> Parcel:
     try:
         _, meter, number, values, distributions, groups, slowest = plain
         return Parcel(
-            meter=_text(meter),
-            number=_positive(number),
+            meter=received.text(meter),
+            number=received.count(number, least=1),
             values={_series(*row[:4]): _floats(row[4]) for row in values},
             distributions={
                 _series(*row[:4]): Distribution.from_bytes(row[4]) for row in distributions
             },
             groups=tuple(
                 GroupActivity(
-                    group=_text(group),
-                    prefix=_text(prefix),
-                    span_id=_text(span_id),
-                    start_age=_seconds(start_age),
-                    stop_age=_seconds(stop_age),
+                    group=received.text(group),
+                    prefix=received.text(prefix),
+                    span_id=received.text(span_id),
+                    start_age=received.seconds(start_age),
+                    stop_age=received.seconds(stop_age),
                 )
                 for group, prefix, span_id, start_age, stop_age in groups
             ),
             slowest=tuple(
                 Slowest(
-                    prefix=_text(prefix),
-                    key=_text(key),
-                    seconds=_seconds(seconds),
-                    age=_seconds(age),
+                    prefix=received.text(prefix),
+                    key=received.text(key),
+                    seconds=received.seconds(seconds),
+                    age=received.seconds(age),
                 )
                 for prefix, key, seconds, age in slowest
             ),
@@ -167,28 +168,10 @@ def from_plain(plain: Any) -> Parcel:
 def _series(measure: Any, prefix: Any, what: Any, context: Any) -> Series:
     if measure not in MEASURES:
         raise ValueError(measure)
-    return Series(measure, _text(prefix), _text(what), _text(context))
+    return Series(measure, received.text(prefix), received.text(what), received.text(context))
 
 
 def _floats(data: Any) -> bytes:
     if not isinstance(data, bytes) or len(data) % _FLOAT_BYTES:
         raise ValueError("not floats")
     return data
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _positive(value: Any) -> int:
-    if type(value) is not int or value <= 0:
-        raise ValueError(value)
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if type(value) not in {int, float} or not (value >= 0 and math.isfinite(value)):
-        raise ValueError(value)
-    return float(value)

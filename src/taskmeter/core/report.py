@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from taskmeter.core import received
 from taskmeter.core.attempts import OUTCOMES, AttemptTotals, Key, PrefixTotals, RunningAttempt
 from taskmeter.core.idleness import WorkerCapacity
 from taskmeter.core.ledger import AttemptLedger
@@ -164,13 +164,13 @@ def from_plain(plain: Any) -> Report:
     try:
         _, meter, number, totals, running, invalid, errors, version, capacity = plain
         return Report(
-            meter=_text(meter),
-            number=_count(number),
-            totals={_text(prefix): _totals(*row) for prefix, *row in totals},
+            meter=received.text(meter),
+            number=received.count(number),
+            totals={received.text(prefix): _totals(*row) for prefix, *row in totals},
             running=tuple(_running(*row) for row in running),
-            invalid=_count(invalid),
-            errors={_text(where): _count(times) for where, times in errors.items()},
-            version=_text(version),
+            invalid=received.count(invalid),
+            errors={received.text(where): received.count(times) for where, times in errors.items()},
+            version=received.text(version),
             capacity=None if capacity is None else WorkerCapacity.from_plain(capacity),
         )
     except (TypeError, ValueError, AttributeError) as error:
@@ -184,12 +184,12 @@ def _totals(
         raise ValueError(attempts)
     return PrefixTotals(
         attempts={
-            outcome: AttemptTotals(count=_count(count), seconds=_seconds(seconds))
+            outcome: AttemptTotals(count=received.count(count), seconds=received.seconds(seconds))
             for outcome, (count, seconds) in zip(OUTCOMES, attempts, strict=True)
         },
-        seceded_seconds=_seconds(seceded_seconds),
-        cpu_seconds=_seconds(cpu_seconds),
-        wasted_cpu_seconds=_seconds(wasted_cpu_seconds),
+        seceded_seconds=received.seconds(seceded_seconds),
+        cpu_seconds=received.seconds(cpu_seconds),
+        wasted_cpu_seconds=received.seconds(wasted_cpu_seconds),
     )
 
 
@@ -211,15 +211,15 @@ def _running(
     return RunningAttempt(
         key=_key(key),
         run_id=run_id,
-        prefix=_text(prefix),
-        compute_seconds=_seconds(compute_seconds),
-        seceded_seconds=_seconds(seceded_seconds),
-        age_seconds=_seconds(age_seconds),
+        prefix=received.text(prefix),
+        compute_seconds=received.seconds(compute_seconds),
+        seceded_seconds=received.seconds(seceded_seconds),
+        age_seconds=received.seconds(age_seconds),
         seceded=bool(seceded),
         cancelled=bool(cancelled),
-        cpu_seconds=None if cpu_seconds is None else _seconds(cpu_seconds),
-        still_seconds=_seconds(still_seconds),
-        frame=_text(frame),
+        cpu_seconds=None if cpu_seconds is None else received.seconds(cpu_seconds),
+        still_seconds=received.seconds(still_seconds),
+        frame=received.text(frame),
     )
 
 
@@ -229,21 +229,3 @@ def _key(value: Any) -> Key:
     if not isinstance(value, (str, bytes, int, float)):
         raise TypeError(value)
     return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(value)
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if type(value) not in {int, float} or not (value >= 0 and math.isfinite(value)):
-        raise ValueError(value)
-    return float(value)
