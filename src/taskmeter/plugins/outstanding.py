@@ -93,7 +93,7 @@ class Outstanding:
             # what was predicted of so many threads says nothing of another number
             self._threads = self._scheduler.total_nthreads
             self._predictions = []
-        if not any(row.get(state) for row in self._counts().values() for state in LEFT):
+        if not self._is_left():
             self._found = now, None
             if self._predictions:
                 self._judge(self._forecasting.last_end)
@@ -135,7 +135,10 @@ class Outstanding:
 
         Never raises: an error is counted, and then it cannot be told.
         """
-        if now - self._found[0] < FRESH_SECONDS:
+        if not self._is_left():
+            self._found = now, None
+            return None
+        if now - self._found[0] < FRESH_SECONDS and self._found[1] is not None:
             return self._found[1]
         try:
             return await self._refresh(now)
@@ -258,6 +261,9 @@ class Outstanding:
         )
 
     # What both look at
+
+    def _is_left(self) -> bool:
+        return any(row.get(state) for row in self._counts().values() for state in LEFT)
 
     def _counts(self) -> Mapping[str, Mapping[str, int]]:
         return {
