@@ -47,11 +47,11 @@ bar is on paid seconds. Ratios to stock of paid, worker and response seconds, se
     Pareto 1.5       0.40  1.06  0.96    0.35  0.97  0.98    0.34  0.98  0.96
     constant         1.08  1.01  1.00    1.00  1.00  1.00    0.97  1.00  0.99
 
-What falls short: `MeterAdaptive` with constant durations, by 8 % against 3 %: until a few tasks have
-ended their spread is not known, and its bound assumes some. Dask's own rule with our means meets all
-bars. An earlier bound that also added the standard error of the mean, for each task, asked for 316
-workers where 80 would do; with it paid seconds were 0.87 and 1.42 of stock's for log-normal 0.5 and
-constant durations.
+What falls short: `MeterAdaptive` with constant durations, by 8 % against 3 %: until a few tasks
+have ended their spread is not known, and its bound assumes some. Dask's own rule with our means
+meets all bars. An earlier bound that also added the standard error of the mean, for each task,
+asked for 316 workers where 80 would do; with it paid seconds were 0.87 and 1.42 of stock's for
+log-normal 0.5 and constant durations.
 By worker seconds none is met, by the true mean neither: stock Dask's surplus workers are mostly
 withdrawn before they join, or idle for the few seconds until they are closed. With a maximum of 200
 workers and 800 tasks a burst, of which 160 workers' worth is needed, there is little to save: paid

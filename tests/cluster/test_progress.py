@@ -101,7 +101,6 @@ def test_an_asynchronous_client_awaits_it(cluster):
 
 
 def test_a_notebook_gets_a_widget(cluster):
-    pytest.importorskip("ipywidgets")
     futures = cluster.client.map(nap, [0.2] * 8, key=[f"a&b-{i}" for i in range(8)])
     shown = taskmeter.progress(futures, notebook=True)
     asyncio.run(shown.follow())

@@ -4,6 +4,7 @@ from math import inf, log
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from taskmeter.core.estimator import Estimator
 from taskmeter.core.input_ranks import InputRanks
@@ -146,7 +147,6 @@ def test_the_cause_is_the_slow_worker_first_then_the_large_input():
 
 
 def test_the_rank_correlation_is_that_of_scipy():
-    stats = pytest.importorskip("scipy.stats")
     inputs = InputRanks()
     rng = np.random.default_rng(6)
     size, seconds = rng.integers(1, 20, 100), rng.integers(1, 9, 100)

@@ -445,7 +445,6 @@ COLUMNS = [
 @given(SNAPSHOTS)
 @settings(max_examples=20)
 def test_a_data_frame_has_a_row_for_every_prefix(found: Snapshot) -> None:
-    pytest.importorskip("pandas")
     frame = found.to_pandas()
     assert [column for column in frame.columns if column in COLUMNS] == COLUMNS
     assert list(frame.index) == list(found.prefixes)

@@ -21,15 +21,14 @@ from typing import Any
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from playwright import sync_api as playwright
 
 import taskmeter
 from taskmeter.core.stats import COMPUTE
 from taskmeter.plugins import pages as taskmeter_pages
 
-pytest.importorskip("bokeh")
-playwright = pytest.importorskip("playwright.sync_api")
+#: Debian's: "make test" installs it.
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 
 NAMES = ("durations", "compute", "capacity", "transfers", "distribution", "running")
 SCRIPT = "a<script>window.pwned=1</script>"

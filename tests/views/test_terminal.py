@@ -155,7 +155,8 @@ class Terminal:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch):
-    termios = pytest.importorskip("termios")
+    import termios
+
     if not hasattr(termios, "tcsetwinsize"):  # Python 3.10
         import fcntl
         import struct
