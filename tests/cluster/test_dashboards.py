@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import dask
@@ -75,7 +75,7 @@ def test_every_expression_gives_data_with_native_and_with_classic_histograms():
         #: {kind: what has not given data yet}
         missing = dict.fromkeys(servers, expressions)
         silent = dict.fromkeys(servers, _alerts())
-        with _mishaps(cluster) as workers:
+        with _mishaps(cluster, servers.values()) as workers:
             deadline = time.monotonic() + 120
             for number in itertools.count(1):
                 _work(cluster, workers, number)
@@ -115,13 +115,17 @@ def _worker_ports(cluster: Metered) -> list[int]:
 
 
 @contextmanager
-def _mishaps(cluster: Metered) -> Iterator[list[str]]:
+def _mishaps(cluster: Metered, servers: Iterable[PrometheusServer]) -> Iterator[list[str]]:
     """A task that hangs, and a worker that dies with a result and with a task; give the others."""
     client = cluster.client
     first, second, third = (worker.address for worker in cluster.snapshot().workers)
     stuck = client.submit(nap, 600, key="stuck-1", workers=[first])
     kept = client.submit(make, 1000, key="make-lost", workers=[third], allow_other_workers=True)
     kept.result()
+    # A rate is of two samples: both have to see that nothing has been made again.
+    nothing = 'dask_taskmeter_recomputed_seconds_total{task_prefix_name="make-lost"}'
+    for server in servers:
+        wait_until(lambda server=server: _has_data(server, nothing), what="a scrape before it")
     broken = client.submit(nap, 3, key="broken-1", workers=[third], allow_other_workers=True)
     wait_until(lambda: cluster.prefix("broken").executing == 1, what="a task on the third")
     # the result is made again elsewhere

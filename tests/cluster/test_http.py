@@ -414,7 +414,9 @@ async def test_of_two_schedulers_one_after_the_other_only_the_live_one_shows() -
             mount(s, exporter(snapshot(**{name: 1})))
             for path in (PAGE, "/metrics"):
                 seen = await scrape(s, path)
-                assert [prefix for metric, prefix in seen if "executing" in metric] == [name]
+                assert [
+                    prefix for metric, prefix in seen if metric.endswith("meter_executing")
+                ] == [name]
         # Nobody unmounts: a server may die in other ways than by the book.
     for join in joined():
         join.collect()
