@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress
 from typing import Any
 
@@ -30,9 +30,6 @@ LOOK_AT_INPUTS = 0.1
 
 #: Topic of the events that tell of late attempts.
 TOPIC = "taskmeter"
-
-#: So many ended tasks are kept between two updates; more are not looked at.
-_MOST_ENDED = 100_000
 
 #: What the hook notes: task, state it went to, seconds since the beginning, what Dask says of it.
 Note = tuple[Any, str, float, dict[str, Any]]
@@ -71,15 +68,14 @@ class Forecasting:
         #: the instant of the last update
         self.now = at
         self._next = at
-        #: what ended since the last update
-        self._ended: list[Note] = []
+        #: {Dask's prefix: what ended of it since the last update}: the scheduler's hook notes it
+        self.ended: dict[Any, list[Note]] = {}
         #: attempts that have seceded, which do not complete as far as estimates go
         self._seceded: set[tuple[Key, int]] = set()
 
-    @property
-    def note(self) -> Callable[[Note], None]:
-        """What the scheduler's hook calls for each task that ended."""
-        return self._ended.append
+    def forget(self) -> None:
+        """Forget what ended, since nobody wants to know any more."""
+        self.ended.clear()
 
     def depart(self, worker: str) -> None:
         """Note that a worker went away."""
@@ -102,15 +98,11 @@ class Forecasting:
         return True
 
     def _completed(self) -> Iterator[Completed]:
-        ended = self._ended[:_MOST_ENDED]
-        self._ended.clear()
-        #: {prefix: its tasks that ended}
-        by_prefix: dict[str, list[Note]] = {}
-        for note in ended:
-            by_prefix.setdefault(note[0].group.prefix.name, []).append(note)
-        if ended:
-            self.last_end = self._at + ended[-1][2]
-        for name, notes in by_prefix.items():
+        ended = dict(self.ended)
+        self.ended.clear()
+        for prefix, notes in ended.items():
+            name = prefix.name
+            self.last_end = max(self.last_end, self._at + notes[-1][2])
             wanted = self.forecasts.wanted(name, [note[0].key for note in notes])
             for note in compress(notes, wanted):
                 attempt = internals.attempt_of(note[0])

@@ -151,7 +151,7 @@ class SchedulerMeter(SchedulerPlugin):
             errors=self.errors,
             occupancy=settings.occupancy,
             max_prefixes=settings.tracked_prefixes,
-            note_end=self.forecasting.note if settings.durations != "off" else None,
+            ended=self.forecasting.ended if settings.durations != "off" else None,
             means=self.steering.means,
         )
         # one call less at every transition of every task
@@ -330,6 +330,8 @@ class SchedulerMeter(SchedulerPlugin):
         if self.steering.mode != "off":
             contained(self.errors, "forecasting", self.forecasting.update)(now)
             contained(self.errors, "remaining", self.outstanding.look)(now)
+        else:
+            self.forecasting.forget()
         self.transits.workers.look(now)
         self.fleet.measurements.fold(FOLD_MOST)
         self.fleet.measurements.tick(now)

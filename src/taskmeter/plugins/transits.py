@@ -40,8 +40,9 @@ class Transits:
         Note how long tasks are in which state.
     max_prefixes
         Prefixes that keep their name.
-    note_end
-        Is told of every task that ended on a worker; None if nobody wants to know.
+    ended
+        ``{Dask's prefix: what ended of it}``, to which every task that ended on a worker is added;
+        None if nobody wants to know.
     means
         ``{Dask's prefix: seconds}`` to put in the place of Dask's own average when a task ended.
     """
@@ -56,7 +57,7 @@ class Transits:
         errors: dict[str, int],
         occupancy: bool,
         max_prefixes: int,
-        note_end: Callable[[Note], None] | None = None,
+        ended: dict[Any, list[Note]] | None = None,
         means: Mapping[Any, float] | None = None,
     ) -> None:
         self.at = at
@@ -68,7 +69,7 @@ class Transits:
         self._fleet = fleet
         self._unmetered = unmetered
         self._errors = errors
-        self._note_ended = note_end
+        self._ended = ended
         self._means = {} if means is None else means
         #: {key: since when a task waits for a worker}
         self._held: dict[Key, float] = {}
@@ -83,7 +84,7 @@ class Transits:
         known, add_row = self._scheduler.tasks, self.tasks.add
         idle, saturated, workers = self._scheduler.idle, self._scheduler.saturated, self.workers
         lost, unmetered = self.lost_results.keys, self._unmetered
-        note_end, means = self._note_ended, self._means
+        ended, means = self._ended, self._means
 
         def transition(  # noqa: C901, PLR0912 (the same)
             key: Key,
@@ -112,8 +113,11 @@ class Transits:
                 elif start == "processing":
                     if len(idle) != workers.idle or len(saturated) != workers.saturated:
                         workers.look_at_tasks(t)
-                    if note_end is not None:
-                        note_end((task, finish, t, kwargs))
+                    if ended is not None:
+                        try:
+                            ended[prefix].append((task, finish, t, kwargs))
+                        except KeyError:
+                            ended[prefix] = [(task, finish, t, kwargs)]
                         if prefix in means:
                             prefix.duration_average = means[prefix]
                     if lost or unmetered:
