@@ -150,6 +150,8 @@ class Measurements:
         self._sorted = 0
         #: {prefix: its distributions when it was last read, and what was made of them}
         self._made: dict[str, tuple[list[Distribution], Measured]] = {}
+        #: what was read last of the table of prefixes, and what was made of it
+        self._read: tuple[Mapping[Series, Distribution] | None, dict[str, Measured]] = None, {}
         #: by (measure, group)
         self._by_group: DistributionTable[tuple[str, str]] = DistributionTable(
             limit=3 * groups, overflow=lambda key: (key[0], OTHER)
@@ -295,6 +297,8 @@ class Measurements:
         Of a prefix of which nothing changed it is the same object as the last time.
         """
         folded = self._prefixes.folded()
+        if folded is self._read[0]:
+            return self._read[1]
         self._sort(folded)
         found: dict[str, Measured] = {}
         for prefix, some in self._of_prefix.items():
@@ -304,6 +308,7 @@ class Measurements:
                 made = distributions, _measured(some, distributions)
                 self._made[prefix] = made
             found[prefix] = made[1]
+        self._read = folded, found
         return found
 
     def _sort(self, folded: Mapping[Series, Distribution]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress
 from typing import Any
 
-from taskmeter.core.attempts import Key
+from taskmeter.core.attempts import Key, RunningAttempt
 from taskmeter.core.estimate import Estimate
 from taskmeter.core.expected import Expected, LateAttempt
 from taskmeter.core.fleet import Fleet
@@ -129,29 +129,22 @@ class Forecasting:
 
     def _running(self, now: float) -> Iterator[InFlightNow]:
         tasks = self._scheduler.tasks
-        seceded: set[tuple[Key, int]] = set()
-        for worker, meter in self._fleet.meters.items():
-            for a in meter.running():
-                attempt = (a.key, a.run_id)
-                if a.seceded:
-                    seceded.add(attempt)
-                if a.cancelled or not internals.is_processing(
-                    self._scheduler, a.key, worker, a.run_id
-                ):
-                    continue
-                age = meter.age(a, now)
-                yield InFlightNow(
-                    prefix=a.prefix,
-                    attempt=attempt,
-                    worker=worker,
-                    start=now - age,
-                    seceded=a.seceded,
-                    still=a.cpu_seconds is not None and a.still_seconds >= STILL_SECONDS,
-                    input_bytes=internals.input_bytes(tasks[a.key])
-                    if age >= LOOK_AT_INPUTS
-                    else None,
-                )
-        self._seceded = seceded
+        self._seceded = {
+            (a.key, a.run_id)
+            for meter in self._fleet.meters.values()
+            for a in meter.running()
+            if a.seceded
+        }
+        for worker, a, age in awaited(self._scheduler, self._fleet, now):
+            yield InFlightNow(
+                prefix=a.prefix,
+                attempt=(a.key, a.run_id),
+                worker=worker,
+                start=now - age,
+                seceded=a.seceded,
+                still=a.cpu_seconds is not None and a.still_seconds >= STILL_SECONDS,
+                input_bytes=internals.input_bytes(tasks[a.key]) if age >= LOOK_AT_INPUTS else None,
+            )
 
     def _tell(self, late: Late) -> None:
         """Put a late attempt into Dask's event log."""
@@ -219,6 +212,16 @@ class Forecasting:
     def counts(self) -> Mapping[str, int]:
         """Give ``{prefix: late attempts so far}``."""
         return self.late_total
+
+
+def awaited(
+    scheduler: Any, fleet: Fleet, now: float
+) -> Iterator[tuple[str, RunningAttempt, float]]:
+    """Iterate over (worker, attempt, age) of those in flight that the scheduler still waits for."""
+    for worker, meter in fleet.meters.items():
+        for a in meter.running():
+            if not a.cancelled and internals.is_processing(scheduler, a.key, worker, a.run_id):
+                yield worker, a, meter.age(a, now)
 
 
 def _key(attempt: Hashable) -> str:

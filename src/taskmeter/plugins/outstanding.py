@@ -12,7 +12,7 @@ from typing import Any
 from taskmeter.core.expected import Remaining
 from taskmeter.core.fleet import Fleet
 from taskmeter.plugins import internals
-from taskmeter.plugins.forecasting import Forecasting
+from taskmeter.plugins.forecasting import Forecasting, awaited
 from taskmeter.plugins.internals import count_error
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.cost import Cost, cost, residual
@@ -278,11 +278,9 @@ class Outstanding:
 
     def _running(self, now: float) -> tuple[Running, ...]:
         return tuple(
-            Running(prefix=a.prefix, key=a.key, worker=worker, age=meter.age(a, now))
-            for worker, meter in self._fleet.meters.items()
-            for a in meter.running()
-            if not (a.cancelled or a.seceded)
-            and internals.is_processing(self._scheduler, a.key, worker, a.run_id)
+            Running(prefix=a.prefix, key=a.key, worker=worker, age=age)
+            for worker, a, age in awaited(self._scheduler, self._fleet, now)
+            if not a.seceded
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from taskmeter.core.attempts import InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.quantiles import quantiles
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot
 from taskmeter.core.stats import COMPUTE
 from taskmeter.views.figures.boxes import age, worker_names
 
@@ -17,9 +17,6 @@ MOST_ROWS = 40
 
 #: With fewer ended attempts nobody can say what is late.
 LEAST_COUNT = 20
-
-#: An attempt that has used no CPU for so long stands still.
-STALLED_SECONDS = 30.0
 
 _EMPTY = Distribution()
 
