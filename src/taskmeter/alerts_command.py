@@ -11,8 +11,8 @@ import click
 from taskmeter.catalogue.promql import NAMESPACE
 from taskmeter.config import Settings
 from taskmeter.connect import Refusal
-from taskmeter.core.wording import printable
 from taskmeter.rules.alerts import Thresholds, rule_file
+from taskmeter.text import printable
 from taskmeter.version import __version__
 from taskmeter.written_files import MARK, write_files
 

@@ -9,8 +9,8 @@ import click
 
 from taskmeter.alerts_command import force_option, namespace_option, rules
 from taskmeter.connect import Refusal
-from taskmeter.core.wording import printable
 from taskmeter.rules.alerts import Thresholds
+from taskmeter.text import printable
 from taskmeter.written_files import write_files
 
 #: Where files have Dask's usual namespace: in names of metrics, and in a setting of Dask's.

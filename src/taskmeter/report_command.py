@@ -10,9 +10,9 @@ import click
 
 from taskmeter.connect import Refusal, connect, quiet, read
 from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.wording import printable, size
 from taskmeter.measurement import facts
 from taskmeter.report_file import check, here, reason, save
+from taskmeter.text import printable, size
 from taskmeter.views.report.facts import Facts
 from taskmeter.views.report.page import page
 

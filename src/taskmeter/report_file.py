@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from taskmeter.connect import Refusal
-from taskmeter.core.wording import printable
 from taskmeter.measurement import write
+from taskmeter.text import printable
 from taskmeter.version import __version__
 from taskmeter.views.report.facts import Facts
 from taskmeter.views.report.page import page

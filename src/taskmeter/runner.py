@@ -18,10 +18,10 @@ from distributed import Client, LocalCluster
 from distributed.utils import sync
 
 from taskmeter.connect import Refusal, connect, quiet, read, read_complete, silence_dask
-from taskmeter.core.wording import printable
 from taskmeter.install import install
 from taskmeter.report_file import check, save_seen
 from taskmeter.script import Script
+from taskmeter.text import printable
 from taskmeter.views.live import Display
 from taskmeter.views.terminal import console, view
 from taskmeter.watch import Seen, Watch

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from taskmeter.connect import Refusal
-from taskmeter.core.wording import printable
+from taskmeter.text import printable
 
 #: What is in every file that taskmeter writes, so that it knows them again.
 MARK = "Written by taskmeter"

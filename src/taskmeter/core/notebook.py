@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taskmeter.core.quantiles import quantiles
-from taskmeter.core.wording import count, duration, percentage, seconds, short_name
+from taskmeter.text import count, duration, percentage, seconds, short_name
 
 if TYPE_CHECKING:
     from taskmeter.core.buckets import Floats

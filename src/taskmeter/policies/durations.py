@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite, log, nan, sqrt
 from typing import Final, Protocol
 
-from taskmeter.core.wording import duration
+from taskmeter.text import duration
 
 #: Before this many completions an extrapolated tail rules the mean: writing it then has made
 #: stealing twice as slow.

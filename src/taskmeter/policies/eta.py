@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 
 from taskmeter.core.buckets import Floats
-from taskmeter.core.wording import duration, short_name
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.in_step import in_step
 from taskmeter.policies.lifetime import Lifetime, lifetime, relative_error
 from taskmeter.policies.todo import Kind, Running, ToDo
 from taskmeter.policies.totals import Totals, totals
+from taskmeter.text import duration, short_name
 
 #: an interval wider than this factor says no more than its lower end
 WIDE: Final = 10.0

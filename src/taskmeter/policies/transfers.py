@@ -7,8 +7,8 @@ from math import inf, isfinite
 from typing import Final
 
 from taskmeter.core.transfer_model import Transfer, TransferModel
-from taskmeter.core.wording import bandwidth as speed
-from taskmeter.core.wording import duration
+from taskmeter.text import bandwidth as speed
+from taskmeter.text import duration
 
 #: fewer transfers tell too little to write
 FEWEST: Final = 20

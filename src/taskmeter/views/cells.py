@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from taskmeter.core.wording import (
+from taskmeter.text import (
     LONGEST_NAME,
     bandwidth,
     count,
