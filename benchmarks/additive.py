@@ -31,7 +31,7 @@ from dask import dataframe as dd
 from distributed import Client, LocalCluster, secede, wait
 
 import taskmeter
-from taskmeter.core.idleness import UNKNOWN
+from taskmeter.attempts.idle_reasons import UNKNOWN
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import AROUND_CODE
 

@@ -34,7 +34,7 @@ from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import ClientState, WorkerState
 
-from taskmeter.core.ledger import AttemptLedger
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.report import Reporter
 from taskmeter.core.samples import Samples
 from taskmeter.core.series import DURATION, ON_WORKER, WAIT, Series

@@ -41,7 +41,7 @@ import numpy as np
 from distributed import Scheduler
 
 from overhead import add_worker, run_spec
-from taskmeter.core.ledger import AttemptLedger
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.report import Reporter
 from taskmeter.core.samples import Samples
 from taskmeter.core.series import (

@@ -42,9 +42,9 @@ from distributed.http.scheduler.prometheus.core import COLLECTORS
 from prometheus_client import CollectorRegistry, generate_latest
 
 from overhead import add_worker, run_spec
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.config import Settings
 from taskmeter.core.distribution import Distribution
-from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.quantiles import QUANTILES, quantiles
 from taskmeter.core.report import Reporter
 from taskmeter.core.snapshot import Snapshot

@@ -19,9 +19,9 @@ from distributed import Client, LocalCluster
 import taskmeter
 from command_line import BIN, reported, script
 from taskmeter import doctor
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.cli import main
 from taskmeter.connect import Refusal, connect
-from taskmeter.core.attempts import InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import GroupStats, PrefixStats, Transfers

@@ -12,7 +12,7 @@ from distributed import wait
 from real_clusters import nap, wait_until
 
 import taskmeter
-from taskmeter.core.idleness import UNKNOWN
+from taskmeter.attempts.idle_reasons import UNKNOWN
 
 
 def burn_and_sleep(cpu, sleep):

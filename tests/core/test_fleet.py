@@ -3,9 +3,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from taskmeter.core.attempts import OTHER, OUTCOMES
+from taskmeter.attempts.attempt import OTHER, OUTCOMES
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.fleet import Fleet
-from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.pacing import Pacer
 from taskmeter.core.ratchet import Ratchet
 from taskmeter.core.report import Reporter

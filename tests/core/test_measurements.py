@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements

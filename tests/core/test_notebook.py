@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.attempts import AttemptTotals, no_attempts
+from taskmeter.attempts.attempt import AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.notebook import MOST_ROWS
 from taskmeter.core.snapshot import Snapshot, WorkerStatus

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, PrefixTotals, RunningAttempt
-from taskmeter.core.idleness import STATES, WorkerCapacity
-from taskmeter.core.ledger import AttemptLedger
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals, RunningAttempt
+from taskmeter.attempts.idle_reasons import STATES, WorkerCapacity
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.report import PROTOCOL, Report, Reporter, ReportError, from_plain, to_plain
 from taskmeter.plugins.transport import pack, unpack
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import GroupActivity, Slowest

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, InFlight
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import (

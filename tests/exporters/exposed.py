@@ -11,9 +11,9 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals
 from taskmeter.catalogue import FAMILIES, SCOPES, Build
 from taskmeter.config import Settings
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import PrefixStats
 from taskmeter.exporters.exposition import OPENMETRICS

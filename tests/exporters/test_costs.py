@@ -17,8 +17,8 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
-from taskmeter.core.attempts import OTHER
 from taskmeter.core.stats import ActivityTotals, PrefixStats
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF
 from taskmeter.exporters.folding import fold

@@ -21,9 +21,9 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
 
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import BYTES_BUCKETS, DURATION_BUCKETS, Settings
-from taskmeter.core.attempts import OTHER
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.stats import PrefixStats, SlowAttempt, Transfers
 from taskmeter.exporters.classic import canonical, cumulative

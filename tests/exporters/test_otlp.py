@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from otlp_receiver import attributes, heard, metrics, number, points, receiving, said
 
+from taskmeter.attempts.attempt import AttemptTotals, no_attempts
 from taskmeter.catalogue import FAMILIES, Family, Figures, Observed
 from taskmeter.config import Settings
-from taskmeter.core.attempts import AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import PrefixStats, Transfers

@@ -32,9 +32,9 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import Settings
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals
 from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import ActivityTotals, PrefixStats, Transfers

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from playwright import sync_api as playwright
 
-from taskmeter.core.attempts import AttemptTotals, InFlight, no_attempts
+from taskmeter.attempts.attempt import AttemptTotals, InFlight, no_attempts
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import GroupStats, PrefixStats, Transfers, TransferStats

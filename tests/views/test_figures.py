@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
 
-from taskmeter.core.attempts import InFlight
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.merging import merge_all
 from taskmeter.core.snapshot import Snapshot, WorkerStatus

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
 
-from taskmeter.core.attempts import InFlight
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import ActivityTotals
 from taskmeter.views.figures.history import Moment

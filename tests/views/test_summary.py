@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from view_snapshots import snapshot, stats, timed
 
-from taskmeter.core.attempts import InFlight
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import PrefixStats
 from taskmeter.views.summary import sentences

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from taskmeter.core.attempts import AttemptTotals, no_attempts
+from taskmeter.attempts.attempt import AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import GroupStats, PrefixStats, Transfers, TransferStats

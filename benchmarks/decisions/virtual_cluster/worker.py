@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dask.sizeof import sizeof
 from distributed import worker_state_machine as machine
 
-from taskmeter.core.ledger import AttemptLedger
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.report import Reporter
 from taskmeter.plugins.transport import pack
 from taskmeter.plugins.worker import REPORTS_A_HEARTBEAT, STREAM_OP

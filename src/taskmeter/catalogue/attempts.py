@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row, each_prefix
-from taskmeter.core.attempts import OUTCOMES
 from taskmeter.core.stats import PrefixStats
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row, each_prefix
-from taskmeter.core.attempts import OTHER
 from taskmeter.core.expected import Expected, Remaining
 from taskmeter.core.transfer_model import TransferModel
 

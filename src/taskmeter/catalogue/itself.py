@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue.family import Family, Figures, Row
-from taskmeter.core.attempts import OTHER
 
 
 def _collect_seconds(figures: Figures) -> Iterator[Row]:

@@ -6,11 +6,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
-from taskmeter.core.attempts import OTHER, OUTCOMES, InFlight, Key, PrefixTotals
-from taskmeter.core.capacity import ThreadSeconds
+from taskmeter.attempts.attempt import OTHER, OUTCOMES, InFlight, Key, PrefixTotals
+from taskmeter.attempts.idle_reasons import UNKNOWN
+from taskmeter.attempts.idle_seconds import IdleAccount
+from taskmeter.attempts.thread_seconds import ThreadSeconds
+from taskmeter.attempts.totals import Tally
 from taskmeter.core.distribution import Distribution
-from taskmeter.core.idle_account import IdleAccount
-from taskmeter.core.idleness import UNKNOWN
 from taskmeter.core.measurements import Measured, Measurements
 from taskmeter.core.meters import Meter, Used
 from taskmeter.core.parcel import Parcel
@@ -26,7 +27,6 @@ from taskmeter.core.stats import (
     ActivityTotals,
     PrefixStats,
 )
-from taskmeter.core.tally import Tally
 
 #: How many departed meters are remembered, to recognise their late reports.
 _REMEMBERED = 1_024

@@ -9,7 +9,7 @@ from itertools import islice
 from operator import is_
 from typing import Any, TypeVar
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import GroupActivity, Parcel
 from taskmeter.core.series import (

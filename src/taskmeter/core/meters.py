@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from taskmeter.core.attempts import Key, RunningAttempt
+from taskmeter.attempts.attempt import Key, RunningAttempt
 from taskmeter.core.report import Report
 
 

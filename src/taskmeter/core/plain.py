@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, InFlight
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.quantiles import QUANTILES

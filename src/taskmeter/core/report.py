@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, Key, PrefixTotals, RunningAttempt
+from taskmeter.attempts.idle_reasons import WorkerCapacity
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core import received
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, Key, PrefixTotals, RunningAttempt
-from taskmeter.core.idleness import WorkerCapacity
-from taskmeter.core.ledger import AttemptLedger
 
 #: Number of the format below. A peer with another number is counted and ignored.
 PROTOCOL = 2

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from taskmeter.attempts.attempt import OUTCOMES, InFlight
 from taskmeter.core import notebook, plain
-from taskmeter.core.attempts import OUTCOMES, InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.expected import LateAttempt, Remaining
 from taskmeter.core.quantiles import QUANTILES, quantiles
@@ -100,7 +100,7 @@ class Snapshot:
         ``{(context, activity): totals}`` of the same.
     idle_seconds
         ``{reason: thread seconds}`` in which no task's code held a thread, by why: see
-        `taskmeter.core.idleness`. With the compute seconds of all prefixes they make up
+        `taskmeter.attempts.idle_reasons`. With the compute seconds of all prefixes they make up
         `thread_seconds`; ``"unknown"`` is what no worker's meter accounts for.
     worker_state_seconds, worker_states
         ``{state: worker seconds}`` and ``{state: workers now}`` of idle, partially_saturated,

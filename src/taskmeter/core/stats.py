@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core import notebook
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.expected import Expected
 from taskmeter.core.transfer_model import TransferModel

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.buckets import DEFAULT_SCHEMA, Floats
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.summarise import BLOCK, summarise

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
-from taskmeter.core.attempts import OTHER, OUTCOMES, AttemptTotals
+from taskmeter.attempts.attempt import OTHER, OUTCOMES, AttemptTotals
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.merging import merge_all
 from taskmeter.core.stats import ActivityTotals, PrefixStats

@@ -10,9 +10,9 @@ import re
 import sys
 from collections.abc import Mapping
 
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES, Scope
 from taskmeter.config import Settings
-from taskmeter.core.attempts import OTHER
 
 _INTRODUCTION = """\
 # Metrics

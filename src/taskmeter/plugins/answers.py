@@ -7,7 +7,7 @@ from math import isfinite
 from time import monotonic
 from typing import Any
 
-from taskmeter.core.attempts import Key
+from taskmeter.attempts.attempt import Key
 from taskmeter.core.progress import PrefixProgress, Progress
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting

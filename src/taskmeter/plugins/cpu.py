@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from taskmeter.core.attempts import Key
+from taskmeter.attempts.attempt import Key
 
 #: A clock of one thread, of the kind that the scheduler of the kernel keeps.
 _PER_THREAD = 0b100

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress
 from typing import Any
 
-from taskmeter.core.attempts import Key, RunningAttempt
+from taskmeter.attempts.attempt import Key, RunningAttempt
 from taskmeter.core.estimate import Estimate
 from taskmeter.core.expected import Expected, LateAttempt
 from taskmeter.core.fleet import Fleet

@@ -16,8 +16,8 @@ import dask.config
 from distributed import scheduler as dask_scheduler
 from distributed.utils import key_split_group
 
-from taskmeter.core.attempts import Key
-from taskmeter.core.idleness import thread_states
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.idle_reasons import thread_states
 
 logger = logging.getLogger("taskmeter")
 

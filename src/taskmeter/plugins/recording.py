@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from taskmeter.core.attempts import Key
+from taskmeter.attempts.attempt import Key
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.samples import Samples
 from taskmeter.core.series import (

@@ -13,8 +13,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
+from taskmeter.attempts.attempt import Key
 from taskmeter.config import Settings
-from taskmeter.core.attempts import Key
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.pacing import Pacer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taskmeter.core.attempts import Key
-from taskmeter.core.integral import Integral
-from taskmeter.core.occupancy import Occupancy, Row
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.state_seconds import Occupancy, Row
+from taskmeter.attempts.time_integral import Integral
 from taskmeter.plugins import internals
 
 
@@ -72,7 +72,7 @@ class WorkerStates:
         #: how many are idle and how many saturated, as of the last look
         self.idle = self.saturated = 0
         #: for each of them, the instants at which workers left the state, minus those at which they
-        #: came into it, in seconds since the beginning: as in `taskmeter.core.occupancy`
+        #: came into it, in seconds since the beginning: as in `taskmeter.attempts.state_seconds`
         self._idle_moments = self._saturated_moments = 0.0
         self._others = Integral(at)
         self.look(at)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from taskmeter.core.attempts import Key
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.state_seconds import Row
 from taskmeter.core.fleet import Fleet
-from taskmeter.core.occupancy import Row
 from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Note

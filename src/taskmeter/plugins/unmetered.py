@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from taskmeter.core.attempts import Key
-from taskmeter.core.ledger import AttemptLedger
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.report import Report, Reporter
 from taskmeter.core.series import DURATION, FAILED_DURATION, Series
 from taskmeter.core.stats import COMPUTE

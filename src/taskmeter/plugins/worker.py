@@ -10,12 +10,12 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.idle_reasons import WorkerCapacity
+from taskmeter.attempts.ledger import AttemptLedger
+from taskmeter.attempts.time_integral import Integral
 from taskmeter.config import Settings
-from taskmeter.core.attempts import Key
 from taskmeter.core.fleet import Fleet
-from taskmeter.core.idleness import WorkerCapacity
-from taskmeter.core.integral import Integral
-from taskmeter.core.ledger import AttemptLedger
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.ratchet import Ratchet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from taskmeter.core.attempts import OUTCOMES
+from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import seconds_since
 from taskmeter.views.cells import percentage

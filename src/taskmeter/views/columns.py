@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from taskmeter.core.attempts import OUTCOMES
+from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.merging import merge_all
 from taskmeter.core.snapshot import Snapshot

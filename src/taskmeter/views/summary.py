@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from taskmeter.core.attempts import OTHER, OUTCOMES
-from taskmeter.core.idleness import (
+from taskmeter.attempts.attempt import OTHER, OUTCOMES
+from taskmeter.attempts.idle_reasons import (
     NO_TASK,
     OVERHEAD,
     PAUSED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.stats import Transfers
 from taskmeter.views.cells import bandwidth, count, duration, seconds, short_name, size
 from taskmeter.views.columns import Column

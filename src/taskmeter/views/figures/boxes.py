@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.attempts import InFlight
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.core.buckets import representatives
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.merging import merge_all

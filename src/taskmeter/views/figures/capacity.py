@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from taskmeter.core import idleness
-from taskmeter.core.attempts import OUTCOMES
+from taskmeter.attempts import idle_reasons
+from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.figures.palette import (
@@ -39,13 +39,13 @@ WASTE_KINDS: Final[Mapping[str, str]] = {
     RECOMPUTED: "wasted: recomputed",
 }
 IDLE_KINDS: Final[Mapping[str, str]] = {
-    idleness.TRANSFER: "idle: waits for transfers",
-    idleness.OVERHEAD: "idle: overhead around tasks",
-    idleness.SCHEDULER: "idle: waits for the scheduler",
-    idleness.RESOURCES: "idle: waits for resources",
-    idleness.PAUSED: "idle: worker is paused",
-    idleness.NO_TASK: "idle: no task can run",
-    idleness.UNKNOWN: "idle or unknown",
+    idle_reasons.TRANSFER: "idle: waits for transfers",
+    idle_reasons.OVERHEAD: "idle: overhead around tasks",
+    idle_reasons.SCHEDULER: "idle: waits for the scheduler",
+    idle_reasons.RESOURCES: "idle: waits for resources",
+    idle_reasons.PAUSED: "idle: worker is paused",
+    idle_reasons.NO_TASK: "idle: no task can run",
+    idle_reasons.UNKNOWN: "idle or unknown",
 }
 
 #: {group: colour}
@@ -55,13 +55,13 @@ GROUPS: Final[Mapping[str, str]] = {"compute": BLUE, "waste": VERMILLION, "idle"
 COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(COMPUTE_KINDS, BLUE),
     **dict.fromkeys(WASTE_KINDS, VERMILLION),
-    idleness.TRANSFER: ORANGE,
-    idleness.OVERHEAD: GREEN,
-    idleness.SCHEDULER: SKY,
-    idleness.RESOURCES: PURPLE,
-    idleness.PAUSED: YELLOW,
-    idleness.NO_TASK: "#C8C8C8",
-    idleness.UNKNOWN: GREY,
+    idle_reasons.TRANSFER: ORANGE,
+    idle_reasons.OVERHEAD: GREEN,
+    idle_reasons.SCHEDULER: SKY,
+    idle_reasons.RESOURCES: PURPLE,
+    idle_reasons.PAUSED: YELLOW,
+    idle_reasons.NO_TASK: "#C8C8C8",
+    idle_reasons.UNKNOWN: GREY,
 }
 
 
@@ -103,7 +103,7 @@ def shares(snapshot: Snapshot) -> tuple[Share, ...]:
         **snapshot.idle_seconds,
     }
     missing = snapshot.thread_seconds - math.fsum(seconds.values())
-    seconds[idleness.UNKNOWN] = seconds.get(idleness.UNKNOWN, 0.0) + max(0.0, missing)
+    seconds[idle_reasons.UNKNOWN] = seconds.get(idle_reasons.UNKNOWN, 0.0) + max(0.0, missing)
     capacity = snapshot.thread_seconds
     return tuple(
         Share(

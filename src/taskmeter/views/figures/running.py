@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from taskmeter.core.attempts import InFlight
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.core.distribution import Distribution
 from taskmeter.core.quantiles import quantiles
 from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot

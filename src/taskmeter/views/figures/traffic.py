@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.merging import merge_all
 from taskmeter.core.quantiles import quantiles
 from taskmeter.core.snapshot import Snapshot

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import nan
 
-from taskmeter.core.attempts import OTHER, OUTCOMES
-from taskmeter.core.idleness import REASONS
+from taskmeter.attempts.attempt import OTHER, OUTCOMES
+from taskmeter.attempts.idle_reasons import REASONS
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import ActivityTotals
 from taskmeter.views.cells import bandwidth, count, duration, percentage, size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from taskmeter.core.attempts import OTHER
+from taskmeter.attempts.attempt import OTHER
 
 #: States whose integral says something. A task that is released is about to go, or to come; Dask
 #: tells nobody when it makes one.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.integral import Integral
+from taskmeter.attempts.time_integral import Integral
 
 STEPS = st.lists(
     st.tuples(st.floats(0, 100), st.dictionaries(st.sampled_from("abc"), st.integers(0, 9))),

@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from taskmeter.core.attempts import OTHER, OUTCOMES
-from taskmeter.core.ledger import AttemptLedger
+from taskmeter.attempts.attempt import OTHER, OUTCOMES
+from taskmeter.attempts.ledger import AttemptLedger
 
 
 def compute(ledger, now):

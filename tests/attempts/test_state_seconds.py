@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.occupancy import STATES, Occupancy
+from taskmeter.attempts.state_seconds import STATES, Occupancy
 
 ALL = (*STATES, "released", "forgotten")
 

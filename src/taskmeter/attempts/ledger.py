@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from taskmeter.core.attempts import OTHER, Key, PrefixTotals, RunningAttempt
-from taskmeter.core.tally import Tally
+from taskmeter.attempts.attempt import OTHER, Key, PrefixTotals, RunningAttempt
+from taskmeter.attempts.totals import Tally
 
 #: A duration that Dask measured on the wall clock may exceed the ledger's own by this much: the
 #: two clocks tick alike, but are read at slightly different instants.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmeter.core.idleness import (
+from taskmeter.attempts.idle_reasons import (
     EMPTY,
     HELD,
     NO_TASK,
@@ -13,7 +13,7 @@ from taskmeter.core.idleness import (
     TRANSFER,
     WorkerCapacity,
 )
-from taskmeter.core.integral import Integral
+from taskmeter.attempts.time_integral import Integral
 
 #: What a meter tells apart, and adds up to all that its worker's threads did but compute.
 TOLD = (TRANSFER, PAUSED, RESOURCES, OVERHEAD, SCHEDULER, NO_TASK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmeter.core.attempts import OUTCOMES, AttemptTotals, PrefixTotals
+from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals
 
 _NOTHING = PrefixTotals()
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.idle_account import TOLD, IdleAccount
-from taskmeter.core.idleness import (
+from taskmeter.attempts.idle_reasons import (
     EMPTY,
     HELD,
     NO_TASK,
@@ -18,6 +17,7 @@ from taskmeter.core.idleness import (
     WorkerCapacity,
     thread_states,
 )
+from taskmeter.attempts.idle_seconds import TOLD, IdleAccount
 
 few = st.integers(0, 20)
 

@@ -1,0 +1,1 @@
+"""What an attempt is and what is counted of it: pure, on one clock."""
