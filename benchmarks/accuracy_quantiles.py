@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
 
 Floats = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from taskmeter.core.table import DistributionTable
+from taskmeter.distributions.recorder_table import DistributionTable
 
 #: values in a block; the slow ones get a tenth
 BLOCK = 10_000

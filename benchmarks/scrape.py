@@ -44,11 +44,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.config import Settings
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.quantiles import QUANTILES, quantiles
 from taskmeter.core.report import Reporter
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import PrefixStats, SlowAttempt
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import mount

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import GroupActivity, Parcel
@@ -24,6 +23,7 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
+from taskmeter.distributions.distribution import Distribution
 
 VALUE = st.floats(0, 1e9) | st.sampled_from([0.0, nan, -1.0])
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import (
     PROTOCOL,
     GroupActivity,
@@ -17,6 +16,7 @@ from taskmeter.core.parcel import (
 )
 from taskmeter.core.report import ReportError
 from taskmeter.core.series import DURATION, MEASURES, Series
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.plugins.transport import pack_parcel, unpack_parcel
 
 names = st.text(st.characters(), max_size=20)

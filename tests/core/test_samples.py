@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import GroupActivity, Slowest
 from taskmeter.core.samples import FEW, Samples
@@ -24,6 +23,7 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.plugins.transport import pack_parcel, unpack_parcel
 
 COMPUTE = Series(DURATION, "p", "compute")

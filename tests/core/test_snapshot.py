@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import (
     ActivityTotals,
@@ -24,6 +23,7 @@ from taskmeter.core.stats import (
     Transfers,
     TransferStats,
 )
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.plugins.http import as_json
 
 #: Any characters, lone surrogates included. Two that make a pair are one character in JSON.

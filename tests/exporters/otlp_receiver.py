@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
 
 
 class Receiver:

@@ -24,8 +24,8 @@ from prometheus_client.openmetrics.parser import (
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import BYTES_BUCKETS, DURATION_BUCKETS, Settings
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.stats import PrefixStats, SlowAttempt, Transfers
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.classic import canonical, cumulative
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF
 

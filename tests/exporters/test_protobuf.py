@@ -12,8 +12,8 @@ from exposed import exporter, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.stats import PrefixStats
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT, negotiate
 from taskmeter.exporters.native import ZERO_THRESHOLD, native_fields
 from taskmeter.exporters.varint import varint, varints, zigzag, zigzags

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.series import (
     ACTIVITY,
     DURATION,
@@ -21,6 +20,7 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.plugins.recording import Recording, actions
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from taskmeter.attempts.attempt import AttemptTotals, no_attempts
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.core.stats import GroupStats, PrefixStats, Transfers, TransferStats
+from taskmeter.distributions.distribution import Distribution
 
 
 def stats(

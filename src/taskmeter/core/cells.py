@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints, indices
+from taskmeter.distributions.grid import Floats, Ints, indices
 
 #: a shorter duration shares the bucket of this one; its sum stays exact
 SHORTEST_SECONDS: Final = 1e-9

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints
 from taskmeter.core.cells import CellTable
 from taskmeter.core.estimate import Estimate, estimate
 from taskmeter.core.shift import shift
 from taskmeter.core.start_order import StartOrder
+from taskmeter.distributions.grid import Floats, Ints
 
 #: after this many starts an attempt counts half
 HALF_LIFE: Final = 128.0

@@ -11,7 +11,6 @@ from taskmeter.attempts.idle_reasons import UNKNOWN
 from taskmeter.attempts.idle_seconds import IdleAccount
 from taskmeter.attempts.thread_seconds import ThreadSeconds
 from taskmeter.attempts.totals import Tally
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.measurements import Measured, Measurements
 from taskmeter.core.meters import Meter, Used
 from taskmeter.core.parcel import Parcel
@@ -27,6 +26,7 @@ from taskmeter.core.stats import (
     ActivityTotals,
     PrefixStats,
 )
+from taskmeter.distributions.distribution import Distribution
 
 #: How many departed meters are remembered, to recognise their late reports.
 _REMEMBERED = 1_024

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats
+from taskmeter.distributions.grid import Floats
 
 #: how many of the latest attempts are compared
 REMEMBERED: Final = 128

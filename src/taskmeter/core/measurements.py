@@ -10,7 +10,6 @@ from operator import is_
 from typing import Any, TypeVar
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import GroupActivity, Parcel
 from taskmeter.core.series import (
     ACTIVITIES,
@@ -35,7 +34,8 @@ from taskmeter.core.stats import (
     TransferStats,
     no_durations,
 )
-from taskmeter.core.table import DistributionTable
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.recorder_table import DistributionTable
 
 #: How many meters' parcels are remembered by number.
 _REMEMBERED = 10_000

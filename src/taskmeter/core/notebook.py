@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskmeter.core.quantiles import quantiles
+from taskmeter.distributions.quantiles import quantiles
 from taskmeter.text import count, duration, percentage, seconds, short_name
 
 if TYPE_CHECKING:
-    from taskmeter.core.buckets import Floats
-    from taskmeter.core.distribution import Distribution
     from taskmeter.core.snapshot import Snapshot
     from taskmeter.core.stats import PrefixStats
+    from taskmeter.distributions.distribution import Distribution
+    from taskmeter.distributions.grid import Floats
 
 #: Rows of a snapshot's table; the other prefixes are counted.
 MOST_ROWS = 12

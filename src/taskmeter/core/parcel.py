@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskmeter.core import received
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.report import ReportError
 from taskmeter.core.series import MEASURES, TRANSFER_BYTES, TRANSFER_SECONDS, Series
+from taskmeter.distributions.distribution import Distribution
 
 #: Number of the format below. A parcel with another number is counted and ignored.
 PROTOCOL = 1

@@ -7,9 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.expected import Expected, LateAttempt, Remaining
-from taskmeter.core.quantiles import QUANTILES
 from taskmeter.core.stats import (
     ActivityTotals,
     GroupStats,
@@ -19,6 +17,8 @@ from taskmeter.core.stats import (
     TransferStats,
 )
 from taskmeter.core.transfer_model import TransferModel
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import QUANTILES
 
 Encode = Callable[[Distribution], Any]
 

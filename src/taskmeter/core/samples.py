@@ -8,7 +8,6 @@ from math import inf
 
 import numpy as np
 
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import GroupActivity, Parcel, Slowest
 from taskmeter.core.series import (
     ACTIVITIES,
@@ -19,6 +18,7 @@ from taskmeter.core.series import (
     overflow,
 )
 from taskmeter.core.stats import COMPUTE
+from taskmeter.distributions.distribution import Distribution
 
 #: Folding so many values costs a receiver as much as reading a distribution does.
 FEW = 200

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from taskmeter.core.buckets import Floats, Ints
+from taskmeter.distributions.grid import Floats, Ints
 
 #: standard errors that make a change
 CERTAIN: Final = 4.5

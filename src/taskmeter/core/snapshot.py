@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskmeter.attempts.attempt import OUTCOMES, InFlight
 from taskmeter.core import notebook, plain
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.expected import LateAttempt, Remaining
-from taskmeter.core.quantiles import QUANTILES, quantiles
 from taskmeter.core.stats import (
     COMPUTE,
     ActivityTotals,
@@ -21,6 +19,8 @@ from taskmeter.core.stats import (
     activities_since,
     seconds_since,
 )
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import QUANTILES, quantiles
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats
 from taskmeter.core.cells import Cells
+from taskmeter.distributions.grid import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

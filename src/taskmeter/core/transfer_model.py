@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, index_of
+from taskmeter.distributions.grid import Floats, index_of
 
 #: after this many transfers one counts half
 HALF_LIFE: Final = 512.0

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from taskmeter.catalogue import Observed
-from taskmeter.core.buckets import index_of
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.grid import index_of
 
 
 def cumulative(distributions: Sequence[Distribution], bounds: Sequence[float]) -> list[list[int]]:

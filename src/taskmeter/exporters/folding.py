@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import TypeVar
 
 from taskmeter.attempts.attempt import OTHER, OUTCOMES, AttemptTotals
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.merging import merge_all
 from taskmeter.core.stats import ActivityTotals, PrefixStats
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.merge import merge_all
 
 _Part = TypeVar("_Part")
 

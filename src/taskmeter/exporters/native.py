@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from taskmeter.core.buckets import Ints, upper_bound
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.grid import Ints, upper_bound
 from taskmeter.exporters.varint import lengths, varint, varints, zigzag, zigzags
 
 #: Values up to here count as zeros: what Prometheus's own libraries have. It makes a native

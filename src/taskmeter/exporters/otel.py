@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.folding import printable
 from taskmeter.exporters.readings import Reading
 from taskmeter.version import __version__

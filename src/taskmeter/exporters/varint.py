@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from taskmeter.core.buckets import Ints
+from taskmeter.distributions.grid import Ints
 
 _ONE_BYTE = tuple(number.to_bytes(1, "little") for number in range(0x80))
 

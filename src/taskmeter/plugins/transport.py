@@ -6,7 +6,6 @@ from typing import Any
 
 import msgpack
 
-from taskmeter.core.distribution import Distribution
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.parcel import from_plain as parcel_from_plain
 from taskmeter.core.parcel import to_plain as parcel_plain
@@ -15,6 +14,7 @@ from taskmeter.core.report import Report, ReportError
 from taskmeter.core.report import from_plain as report_from_plain
 from taskmeter.core.report import to_plain as report_plain
 from taskmeter.core.snapshot import Snapshot
+from taskmeter.distributions.distribution import Distribution
 
 
 def pack(report: Report) -> bytes:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats
+from taskmeter.distributions.grid import Floats
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.in_step import in_step
 from taskmeter.policies.lifetime import Lifetime, lifetime, relative_error

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats
+from taskmeter.distributions.grid import Floats
 from taskmeter.policies.lifetime import Lifetime
 from taskmeter.policies.todo import ToDo
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.quantiles import QUANTILES, quantiles
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import QUANTILES, quantiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

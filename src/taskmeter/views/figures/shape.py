@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints, coarser_counts, upper_bounds
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.grid import Floats, Ints, coarser_counts, upper_bounds
 
 #: Bars of a histogram.
 MOST_BARS = 48

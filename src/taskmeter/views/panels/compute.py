@@ -12,7 +12,7 @@ import numpy as np
 from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, LegendItem, Line, NumeralTickFormatter, VArea
 
-from taskmeter.core.buckets import Floats
+from taskmeter.distributions.grid import Floats
 from taskmeter.views.figures.history import Moment, compute_layers, stepped
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import BLUE, GREY, SKY, Colours

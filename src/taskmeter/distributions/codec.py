@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from taskmeter.core.buckets import (
+from taskmeter.distributions.exact_sums import SQUARES_BITS, SUM_BITS, trailing_zeros
+from taskmeter.distributions.grid import (
     MAX_BUCKETS,
     MAX_SCHEMA,
     MIN_SCHEMA,
     SMALLEST_NORMAL,
     index_of,
 )
-from taskmeter.core.exact import SQUARES_BITS, SUM_BITS, trailing_zeros
-from taskmeter.core.summarise import Fields
+from taskmeter.distributions.summarise import Fields
 
 if TYPE_CHECKING:
-    from taskmeter.core.distribution import Distribution
+    from taskmeter.distributions.distribution import Distribution
 
 _MAGIC: Final = b"tmD1"
 #: magic, schema, width of a count (with `_SPARSE`), offset, buckets, counts that follow, count,

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accuracy_quantiles import QUANTILES, shapes
-from taskmeter.core import buckets
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.quantiles import quantiles
+from taskmeter.distributions import grid
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import quantiles
 
 BOUND = 0.011
 
@@ -380,12 +380,12 @@ def test_since_refuses_what_is_not_an_earlier_state(older):
 def test_a_distribution_too_wide_for_its_grid_halves_its_resolution_and_keeps_the_tail():
     d = Distribution.of([1e-12, 1.0, 1e12])
     assert d.schema == 4
-    assert d.counts.size <= buckets.MAX_BUCKETS
+    assert d.counts.size <= grid.MAX_BUCKETS
     assert d.counts.sum() == 3
     assert d.quantile([0, 0.5, 1]) == pytest.approx([1e-12, 1, 1e12], rel=0.0217)
     widest = Distribution.of([5e-324, 1e-300, 1.0, 1.7e308])
     assert widest.counts.sum() == 4
-    assert widest.counts.size <= buckets.MAX_BUCKETS
+    assert widest.counts.size <= grid.MAX_BUCKETS
 
 
 @settings(max_examples=25)

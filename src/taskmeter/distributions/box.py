@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints, representatives
+from taskmeter.distributions.grid import Floats, Ints, representatives
 
 if TYPE_CHECKING:
-    from taskmeter.core.distribution import Distribution
+    from taskmeter.distributions.distribution import Distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

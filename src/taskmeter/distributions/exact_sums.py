@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints
+from taskmeter.distributions.grid import Floats, Ints
 
 #: a sum is a whole number of 2**-1074, the smallest float
 SUM_BITS: Final = 1074

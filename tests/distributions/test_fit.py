@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
 
 N = 20_000
 
@@ -197,7 +197,7 @@ def test_odd_samples_are_fitted_or_refused_and_never_an_error(values):
 def test_without_scipy_the_error_says_how_to_get_it():
     code = (
         "import sys; sys.modules['scipy'] = None\n"
-        "from taskmeter.core.distribution import Distribution\n"
+        "from taskmeter.distributions.distribution import Distribution\n"
         "try:\n    Distribution.of(range(100)).fit()\n"
         "except ImportError as error:\n    print(error)\n"
     )

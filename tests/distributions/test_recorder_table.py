@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.summarise import BLOCK
-from taskmeter.core.table import DistributionTable
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.recorder_table import DistributionTable
+from taskmeter.distributions.summarise import BLOCK
 
 VALUE = st.floats(0, 1e9) | st.just(0.0) | st.just(nan) | st.just(-1.0)
 

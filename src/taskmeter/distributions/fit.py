@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints, upper_bound
+from taskmeter.distributions.grid import Floats, Ints, upper_bound
 
 try:
     from scipy import optimize, special
@@ -29,7 +29,7 @@ except ImportError as error:  # pragma: no cover
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from taskmeter.core.distribution import Distribution
+    from taskmeter.distributions.distribution import Distribution
 
 #: fewer positive values than this, and no family is chosen
 MIN_COUNT: Final = 50

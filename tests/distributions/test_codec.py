@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.distribution import Distribution
 
 VALUES = st.lists(
     st.floats(0, 1.7e308) | st.floats(0, 100) | st.just(0.0) | st.just(nan), max_size=60

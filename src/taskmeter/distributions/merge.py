@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from taskmeter.core.buckets import coarser_counts, coarser_index, steps_to_fit
-from taskmeter.core.counts import Run, frozen
-from taskmeter.core.distribution import Distribution
+from taskmeter.distributions.bucket_runs import Run, frozen
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.grid import coarser_counts, coarser_index, steps_to_fit
 
 
 def merge_all(distributions: Iterable[Distribution]) -> Distribution:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskmeter.core.buckets import Floats, Ints, representatives
+from taskmeter.distributions.grid import Floats, Ints, representatives
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from taskmeter.core.distribution import Distribution
+    from taskmeter.distributions.distribution import Distribution
 
 _TINIEST = 5e-324
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taskmeter.core.buckets import Ints, coarser_counts, steps_to_fit
+from taskmeter.distributions.grid import Ints, coarser_counts, steps_to_fit
 
 
 class Run(NamedTuple):

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from taskmeter.core import buckets, encoding, exact, notebook
-from taskmeter.core.box import Box, box
-from taskmeter.core.buckets import DEFAULT_SCHEMA, Floats, Ints
-from taskmeter.core.counts import Run, add, frozen, subtract
-from taskmeter.core.quantiles import cdf, quantiles
-from taskmeter.core.summarise import BLOCK, Fields, summarise
+from taskmeter.core import notebook
+from taskmeter.distributions import codec, exact_sums, grid
+from taskmeter.distributions.box import Box, box
+from taskmeter.distributions.bucket_runs import Run, add, frozen, subtract
+from taskmeter.distributions.grid import DEFAULT_SCHEMA, Floats, Ints
+from taskmeter.distributions.quantiles import cdf, quantiles
+from taskmeter.distributions.summarise import BLOCK, Fields, summarise
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from taskmeter.core.fit import FitReport
+    from taskmeter.distributions.fit import FitReport
 
 _NO_COUNTS: Ints = np.zeros(0, dtype=np.int64)
 _NO_COUNTS.setflags(write=False)
@@ -97,17 +98,21 @@ class Distribution:
     @property
     def sum(self) -> float:
         """The sum of all values."""
-        return exact.to_float(self.exact_sum, exact.SUM_BITS)
+        return exact_sums.to_float(self.exact_sum, exact_sums.SUM_BITS)
 
     @property
     def squares(self) -> float:
         """The sum of the squares of all values."""
-        return exact.to_float(self.exact_squares, exact.SQUARES_BITS)
+        return exact_sums.to_float(self.exact_squares, exact_sums.SQUARES_BITS)
 
     @property
     def mean(self) -> float:
         """The mean; ``nan`` when empty."""
-        return exact.ratio(self.exact_sum, self.count << exact.SUM_BITS) if self.count else nan
+        return (
+            exact_sums.ratio(self.exact_sum, self.count << exact_sums.SUM_BITS)
+            if self.count
+            else nan
+        )
 
     @property
     def variance(self) -> float:
@@ -118,7 +123,9 @@ class Distribution:
         if self.count < 2:
             return nan
         deviations = self.count * self.exact_squares - self.exact_sum * self.exact_sum
-        return exact.ratio(deviations, self.count * (self.count - 1) << exact.SQUARES_BITS)
+        return exact_sums.ratio(
+            deviations, self.count * (self.count - 1) << exact_sums.SQUARES_BITS
+        )
 
     @property
     def std(self) -> float:
@@ -143,13 +150,13 @@ class Distribution:
 
     @property
     def run(self) -> Run:
-        """Its buckets, as `taskmeter.core.counts` works with them."""
+        """Its buckets, as `taskmeter.distributions.bucket_runs` works with them."""
         return Run(self.schema, self.offset, self.counts)
 
     @property
     def relative_error(self) -> float:
         """The bound on the relative error of a quantile: 0.0108 at schema 5."""
-        return buckets.relative_error(self.schema)
+        return grid.relative_error(self.schema)
 
     @property
     def bucket_counts(self) -> Ints:
@@ -162,7 +169,7 @@ class Distribution:
         if not self.counts.size:
             return np.zeros(0)
         edges = np.arange(self.offset - 1, self.offset + self.counts.size)
-        return buckets.upper_bounds(edges, self.schema)
+        return grid.upper_bounds(edges, self.schema)
 
     def cumulative(self, bounds: ArrayLike) -> Ints:
         """Count the values at or below each of ``bounds``, for a classic histogram's buckets.
@@ -173,7 +180,7 @@ class Distribution:
         """
         at = np.asarray(bounds, dtype=np.float64)
         index = np.arange(self.offset, self.offset + self.counts.size)
-        places = np.searchsorted(buckets.representatives(index, self.schema), at, side="right")
+        places = np.searchsorted(grid.representatives(index, self.schema), at, side="right")
         below = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
         counted: Ints = np.where(at >= 0, self.zero_count + below[places], 0)
         return counted
@@ -289,8 +296,8 @@ class Distribution:
         minimum = maximum = 0.0
         if run.counts.size:
             last = run.offset + run.counts.size - 1
-            maximum = min(self.maximum, buckets.largest(last, run.schema))
-            minimum = max(self.minimum, buckets.smallest(run.offset, run.schema))
+            maximum = min(self.maximum, grid.largest(last, run.schema))
+            minimum = max(self.minimum, grid.smallest(run.offset, run.schema))
         if zeros or self.minimum < older.minimum:
             minimum = 0.0 if zeros else self.minimum
         return minimum, self.maximum if self.maximum > older.maximum else maximum
@@ -322,27 +329,27 @@ class Distribution:
 
         See `taskmeter.core.fit.fit`.
         """
-        from taskmeter.core.fit import fit  # noqa: PLC0415  # scipy is optional and slow to import
+        from taskmeter.distributions.fit import fit  # noqa: PLC0415  # scipy is optional and slow to import
 
         return fit(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as JSON-able values; ``None`` stands for ``nan``, sums are exact text."""
-        return encoding.to_dict(self)
+        return codec.to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Distribution:
         """Undo `to_dict`; ``ValueError`` for anything that is not the dict of a distribution."""
-        return cls.of_fields(encoding.from_dict(data))
+        return cls.of_fields(codec.from_dict(data))
 
     def to_bytes(self) -> bytes:
         """Give it in some 100 bytes plus 1 or 2 a bucket, for reports and recordings."""
-        return encoding.to_bytes(self)
+        return codec.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Distribution:
         """Undo `to_bytes`; ``ValueError`` for anything else, by checksum and by consistency."""
-        return cls.of_fields(encoding.from_bytes(data))
+        return cls.of_fields(codec.from_bytes(data))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # numpy forgets on the way that an array is read-only, and its pickles are larger

@@ -10,9 +10,9 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.buckets import DEFAULT_SCHEMA, Floats
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.summarise import BLOCK, summarise
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.grid import DEFAULT_SCHEMA, Floats
+from taskmeter.distributions.summarise import BLOCK, summarise
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 

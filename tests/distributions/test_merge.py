@@ -5,8 +5,8 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.distribution import Distribution
-from taskmeter.core.merging import merge_all
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.merge import merge_all
 
 values = st.lists(
     st.floats(0, 1e300) | st.floats(0.5, 2) | st.sampled_from([-1.0, 0.0]), max_size=12

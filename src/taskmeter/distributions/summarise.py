@@ -11,8 +11,8 @@ from typing import Final, TypedDict
 
 import numpy as np
 
-from taskmeter.core.buckets import MAX_BUCKETS, Floats, Ints, indices, steps_to_fit
-from taskmeter.core.exact import MAX_VALUES, exact_sums
+from taskmeter.distributions.exact_sums import MAX_VALUES, exact_sums
+from taskmeter.distributions.grid import MAX_BUCKETS, Floats, Ints, indices, steps_to_fit
 
 #: Values to reduce at a time: what the exact sums take. Arrays of this length fit a core's cache
 #: and are too small for malloc to map fresh pages for each.

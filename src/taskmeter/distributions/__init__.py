@@ -1,0 +1,1 @@
+"""Distributions of durations and sizes in log buckets: pure."""
