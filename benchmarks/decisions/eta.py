@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 from laws import LAWS, Floats, Law
 
-from taskmeter.core.estimator import Estimator
+from taskmeter.estimation.estimator import Estimator
 from taskmeter.policies.calibration import Calibration
 from taskmeter.policies.cost import cost
 from taskmeter.policies.eta import Eta, eta

@@ -44,7 +44,7 @@ import numpy as np
 from distributed.scheduler import SchedulerState, TaskPrefix, heartbeat_interval
 from laws import LAWS, MORE, Floats, Law, worked
 
-from taskmeter.core.estimator import HALF_LIFE, Estimator
+from taskmeter.estimation.estimator import HALF_LIFE, Estimator
 
 AFTER = 50
 LOOKS = 200

@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 from laws import LAWS, MORE, Floats, Law, worked
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.input_ranks import InputRanks
-from taskmeter.core.lateness import ENOUGH, LateWatch, Progress
-from taskmeter.core.slow_workers import WorkerScores, score
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.stragglers import ENOUGH, LateWatch, Progress
+from taskmeter.estimation.worker_speed import WorkerScores, score
 
 SLOTS = 16
 LOOK_EVERY = 4

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from taskmeter.core.transfer_model import Transfers
+from taskmeter.estimation.transfer_model import Transfers
 
 BANDWIDTHS = (20e6, 100e6, 1e9)
 LATENCIES = (0.005, 0.02, 0.05)

@@ -38,7 +38,7 @@ from taskmeter.config import Settings
 from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.snapshot import Snapshot
 from taskmeter.core.stats import ActivityTotals, PrefixStats, Transfers
-from taskmeter.core.transfer_model import TransferModel
+from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.exporters import reference
 from taskmeter.exporters.exposition import OPENMETRICS, TEXT, accepts_gzip, negotiate
 from taskmeter.exporters.prometheus import Exporter, this_build

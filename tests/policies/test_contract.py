@@ -8,8 +8,8 @@ from math import isnan
 
 import pytest
 
-from taskmeter.core.prior import Expectation
-from taskmeter.core.transfer_model import Transfer, TransferModel
+from taskmeter.estimation.pooling import Expectation
+from taskmeter.estimation.transfer_model import Transfer, TransferModel
 from taskmeter.policies.cost import Cost
 from taskmeter.policies.durations import write
 from taskmeter.policies.eta import eta

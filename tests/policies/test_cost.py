@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.prior import pooled
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.pooling import pooled
 from taskmeter.policies.cost import UNKNOWN_SECONDS, cost, residual
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.prior import Expectation
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.pooling import Expectation
 from taskmeter.policies.durations import (
     LONGEST_SECONDS,
     MOST_CHANGE,

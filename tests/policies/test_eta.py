@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.estimator import Estimator
+from taskmeter.estimation.estimator import Estimator
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.cost import Cost, cost
 from taskmeter.policies.eta import MOST_NAMED, WIDE, eta

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.prior import pooled
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.pooling import pooled
 from taskmeter.policies.cost import Cost, cost, residual
 from taskmeter.policies.scaling import Backlog, Load, Memory, need, remaining
 from taskmeter.policies.steady import Steady

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.core.transfer_model import Transfer, TransferModel, Transfers
+from taskmeter.estimation.transfer_model import Transfer, TransferModel, Transfers
 from taskmeter.policies.transfers import steal, write_bandwidth
 
 

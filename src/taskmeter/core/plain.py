@@ -16,9 +16,9 @@ from taskmeter.core.stats import (
     Transfers,
     TransferStats,
 )
-from taskmeter.core.transfer_model import TransferModel
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES
+from taskmeter.estimation.transfer_model import TransferModel
 
 Encode = Callable[[Distribution], Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from taskmeter.core.expected import Expected, LateAttempt, Remaining
 from taskmeter.core.snapshot import WorkerStatus
-from taskmeter.core.transfer_model import TransferModel
+from taskmeter.estimation.transfer_model import TransferModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import TypeVar
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.core import notebook
 from taskmeter.core.expected import Expected
-from taskmeter.core.transfer_model import TransferModel
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.estimation.transfer_model import TransferModel
 
 _Name = TypeVar("_Name")
 

@@ -7,11 +7,11 @@ from itertools import compress
 from typing import Any
 
 from taskmeter.attempts.attempt import Key, RunningAttempt
-from taskmeter.core.estimate import Estimate
 from taskmeter.core.expected import Expected, LateAttempt
 from taskmeter.core.fleet import Fleet
-from taskmeter.core.forecasts import Completed, Forecasts, InFlightNow, Outlook
-from taskmeter.core.lateness import Late
+from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
+from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import internals
 from taskmeter.plugins.steering import Steering, typical_error
 from taskmeter.policies.durations import ErrorSummary

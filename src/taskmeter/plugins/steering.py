@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from taskmeter.core.estimate import Estimate
-from taskmeter.core.forecasts import Completed, Outlook
+from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.estimates import Completed, Outlook
 from taskmeter.plugins import internals
 from taskmeter.plugins.internals import count_error, logger
 from taskmeter.policies.durations import ErrorSummary, EstimateErrors, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskmeter.core.parcel import Parcel
-from taskmeter.core.transfer_model import TransferModel, Transfers
+from taskmeter.estimation.transfer_model import TransferModel, Transfers
 from taskmeter.plugins.internals import count_error, logger
 from taskmeter.policies.transfers import write_bandwidth
 

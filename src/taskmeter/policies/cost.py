@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 from typing import Final
 
-from taskmeter.core.estimate import Estimate
-from taskmeter.core.lateness import is_late
-from taskmeter.core.prior import Prior, shrunk
+from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.pooling import Prior, shrunk
+from taskmeter.estimation.stragglers import is_late
 
 #: Dask's ``unknown-task-duration``
 UNKNOWN_SECONDS: Final = 0.5

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.estimate import Estimate
 from taskmeter.distributions.grid import Floats
+from taskmeter.estimation.estimate import Estimate
 from taskmeter.policies.cost import Cost
 
 #: The curve counts half against the fitted tail where so many completions lasted longer.

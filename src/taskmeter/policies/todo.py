@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from taskmeter.core.estimate import Estimate
+from taskmeter.estimation.estimate import Estimate
 from taskmeter.policies.cost import Cost
 
 

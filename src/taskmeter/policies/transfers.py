@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Final
 
-from taskmeter.core.transfer_model import Transfer, TransferModel
+from taskmeter.estimation.transfer_model import Transfer, TransferModel
 from taskmeter.text import bandwidth as speed
 from taskmeter.text import duration
 

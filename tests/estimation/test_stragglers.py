@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.input_ranks import InputRanks
-from taskmeter.core.lateness import Cause, LateWatch, Progress, is_late
-from taskmeter.core.slow_workers import Score, SlowWorker, WorkerScores, score
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.stragglers import Cause, LateWatch, Progress, is_late
+from taskmeter.estimation.worker_speed import Score, SlowWorker, WorkerScores, score
 
 
 def told(durations, *, half_life=inf, late=()):

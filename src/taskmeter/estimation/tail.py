@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.cells import SHORTEST_SECONDS
-from taskmeter.core.survival import Curve
+from taskmeter.estimation.kaplan_meier import Curve
+from taskmeter.estimation.weighted_counts import SHORTEST_SECONDS
 
 #: completions beyond this quantile give the mean excess
 _THRESHOLD: Final = 0.75

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.start_order import StartOrder
-from taskmeter.core.tail import log_normal_residual
 from taskmeter.distributions.grid import index_of, upper_bound
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.start_order import StartOrder
+from taskmeter.estimation.tail import log_normal_residual
 
 seconds = st.floats(1e-6, 1e6)
 #: whether each completed, and how long it has lasted

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Final
 
-from taskmeter.core.cells import SHORTEST_SECONDS
-from taskmeter.core.estimate import Estimate
+from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.weighted_counts import SHORTEST_SECONDS
 
 #: standard errors from which on a worker is slow
 CERTAIN: Final = 3.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from taskmeter.core.estimate import Estimate
-from taskmeter.core.input_ranks import InputRanks
-from taskmeter.core.slow_workers import SlowWorker
+from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.worker_speed import SlowWorker
 
 #: an attempt is late when fewer normal ones than this last as long ...
 RARE: Final = 0.01

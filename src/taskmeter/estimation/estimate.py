@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from taskmeter.core.cells import Cells
-from taskmeter.core.survival import Curve, curve
-from taskmeter.core.tail import Tail, log_moments, tail
+from taskmeter.estimation.kaplan_meier import Curve, curve
+from taskmeter.estimation.tail import Tail, log_moments, tail
+from taskmeter.estimation.weighted_counts import Cells
 
 #: Index of the power law beyond the last completion: its mean exists, its variance does not.
 _INDEX: Final = 2.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.transfer_model import MAX_PAIRS, PAIR_ENOUGH, Transfers
+from taskmeter.estimation.transfer_model import MAX_PAIRS, PAIR_ENOUGH, Transfers
 
 
 def learned(sizes, seconds, pair=("a", "b")):

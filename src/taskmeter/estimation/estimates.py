@@ -7,12 +7,12 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from taskmeter.core.estimate import Estimate
-from taskmeter.core.estimator import HALF_LIFE, Estimator
-from taskmeter.core.input_ranks import InputRanks
-from taskmeter.core.lateness import ENOUGH, Late, LateWatch, Progress
-from taskmeter.core.prior import Expectation, Prior, pooled, shrunk
-from taskmeter.core.slow_workers import WorkerScores, score
+from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.estimator import HALF_LIFE, Estimator
+from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
+from taskmeter.estimation.stragglers import ENOUGH, Late, LateWatch, Progress
+from taskmeter.estimation.worker_speed import WorkerScores, score
 
 _Any = TypeVar("_Any", "Completed", "InFlightNow")
 

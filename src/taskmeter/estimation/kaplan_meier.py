@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskmeter.core.cells import Cells
 from taskmeter.distributions.grid import Floats
+from taskmeter.estimation.weighted_counts import Cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

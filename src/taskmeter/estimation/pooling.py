@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import exp, isfinite, log, log1p, nan, sqrt
 from typing import Final
 
-from taskmeter.core.estimate import Estimate
+from taskmeter.estimation.estimate import Estimate
 
 #: how far prefixes of one cluster are apart, before it is known: a factor of 2.7
 PREFIX_SPREAD: Final = 1.0

@@ -5,7 +5,7 @@ from math import isnan
 
 import pytest
 
-from taskmeter.core.forecasts import Completed, Forecasts, InFlightNow, Outlook
+from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
 
 
 def completed(prefix, number, seconds, start=None, **more):

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from taskmeter.core.cells import CellTable
-from taskmeter.core.estimate import Estimate, estimate
-from taskmeter.core.shift import shift
-from taskmeter.core.start_order import StartOrder
 from taskmeter.distributions.grid import Floats, Ints
+from taskmeter.estimation.change_point import shift
+from taskmeter.estimation.estimate import Estimate, estimate
+from taskmeter.estimation.start_order import StartOrder
+from taskmeter.estimation.weighted_counts import CellTable
 
 #: after this many starts an attempt counts half
 HALF_LIFE: Final = 128.0
@@ -40,7 +40,7 @@ class Estimator:
     no more. One that secedes leaves the sample. Attempts are identified by any hashable value,
     ``(key, run_id)`` usually. An unknown one that ends counts as the latest start.
 
-    When durations have clearly changed (see `taskmeter.core.shift`), all that started before the
+    When durations have clearly changed (see `taskmeter.estimation.change_point`), all that started before the
     change is left out.
 
     Parameters

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.estimator import Estimator
-from taskmeter.core.prior import GROUP_SPREAD, Prior, pooled, shrunk
+from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.pooling import GROUP_SPREAD, Prior, pooled, shrunk
 
 
 def estimate_of(done, running=()):
