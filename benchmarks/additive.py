@@ -32,8 +32,8 @@ from distributed import Client, LocalCluster, secede, wait
 
 import taskmeter
 from taskmeter.attempts.idle_reasons import UNKNOWN
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import AROUND_CODE
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import AROUND_CODE
 
 MEGABYTES = 8
 

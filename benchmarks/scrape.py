@@ -45,8 +45,6 @@ from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.config import Settings
 from taskmeter.core.report import Reporter
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats, SlowAttempt
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
@@ -54,6 +52,8 @@ from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import mount
 from taskmeter.plugins.scheduler import SchedulerMeter
 from taskmeter.plugins.transport import pack
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import PrefixStats, SlowAttempt
 
 #: What Prometheus sends.
 ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"

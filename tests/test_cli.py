@@ -22,9 +22,9 @@ from taskmeter import doctor
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.cli import main
 from taskmeter.connect import Refusal, connect
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import GroupStats, PrefixStats, Transfers
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers
 
 
 @pytest.fixture(scope="module")

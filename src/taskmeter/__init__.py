@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.install import NotInstalled, install, snapshot, uninstall
 from taskmeter.measurement import measure, report
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 __all__ = [

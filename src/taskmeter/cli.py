@@ -19,7 +19,6 @@ from rich.text import Text
 
 from taskmeter.alerts_command import alerts
 from taskmeter.connect import Refusal, connect, quiet, read
-from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot
 from taskmeter.doctor import FAIL, OK, WARN, Finding, examine, fold
 from taskmeter.grafana_command import grafana
 from taskmeter.plugins.http import as_json as strict_json
@@ -27,6 +26,7 @@ from taskmeter.report_command import report
 from taskmeter.runner import DASHBOARD_ADDRESS, Target
 from taskmeter.runner import run as run_script
 from taskmeter.script import Script
+from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.columns import DETAILED, SORTS
 from taskmeter.views.groups import GROUP_SORTS

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import dask.config
 
-from taskmeter.core.snapshot import STALLED_SECONDS
+from taskmeter.snapshots.snapshot import STALLED_SECONDS
 
 #: About two a decade from 1 ms to 24 h, in numbers that people use.
 DURATION_BUCKETS = (

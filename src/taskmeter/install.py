@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.plugins.scheduler import METADATA_KEY, SchedulerMeter
 from taskmeter.plugins.transport import unpack_snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 
 
 class NotInstalled(RuntimeError):  # noqa: N818 (reads as what it is)

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.install import install_async, snapshot_async
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.report.course import Course

@@ -12,9 +12,9 @@ from distributed.client import default_client, futures_of
 from distributed.utils import is_kernel
 from rich.live import Live
 
-from taskmeter.core.progress import Bars
 from taskmeter.install import NotInstalled, installed
 from taskmeter.plugins.transport import unpack_progress
+from taskmeter.snapshots.progress import Bars
 from taskmeter.text import printable
 from taskmeter.views.bars import Look, bars_view, headline
 from taskmeter.views.terminal import console

@@ -13,8 +13,8 @@ from typing import Any
 from IPython.display import display
 from ipywidgets import HTML, FloatProgress, HBox, VBox
 
-from taskmeter.core.progress import Bar
 from taskmeter.progress_bars import Following
+from taskmeter.snapshots.progress import Bar
 from taskmeter.views.bars import Look, counted, each, headline, shown_bars
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from taskmeter.connect import Refusal, connect, quiet, read
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.measurement import facts
 from taskmeter.report_file import check, here, reason, save
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import printable, size
 from taskmeter.views.report.facts import Facts
 from taskmeter.views.report.page import page

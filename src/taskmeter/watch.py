@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from distributed import Client, default_client
 
 from taskmeter.connect import Refusal, metrics_url, read
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.live import Display
 from taskmeter.views.report.course import Course

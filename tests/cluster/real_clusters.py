@@ -10,7 +10,7 @@ from distributed import Client, LocalCluster
 from distributed.core import error_message
 
 import taskmeter
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 20.0, what: str = "") -> None:

@@ -16,9 +16,9 @@ from real_clusters import nap, wait_until
 
 import taskmeter
 from taskmeter.core.parcel import Parcel, to_plain
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.plugins.transport import pack_parcel
 from taskmeter.plugins.worker import EXTENSION, STREAM_OP
+from taskmeter.snapshots.snapshot import Snapshot
 
 
 def fail_after(seconds, *dependencies):

@@ -30,11 +30,11 @@ from tornado.simple_httpclient import HTTPStreamClosedError
 from tornado.web import Application, RequestHandler
 
 from taskmeter.config import Settings
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats
 from taskmeter.exporters.exposition import PROTOBUF
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import _Join, as_json, json_pieces, mount
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import PrefixStats
 
 PAGE = "/taskmeter/metrics"
 THREE_WORKERS = [("127.0.0.1", 1)] * 3

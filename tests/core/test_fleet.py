@@ -217,7 +217,7 @@ def test_a_window_cannot_be_taken_of_a_window_or_backwards():
 def test_a_snapshot_survives_json():
     import json
 
-    from taskmeter.core.snapshot import Snapshot
+    from taskmeter.snapshots.snapshot import Snapshot
 
     fleet, worker = Fleet(nthreads=2), Worker("w")
     worker.start(("k", 1), 0.0)

@@ -5,10 +5,10 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.expected import Remaining
 from taskmeter.core.parcel import Parcel
-from taskmeter.core.progress import Bar, Bars, PrefixProgress, Progress
 from taskmeter.core.series import TRANSFER_BYTES, TRANSFER_SECONDS, Series
+from taskmeter.snapshots.expected import Remaining
+from taskmeter.snapshots.progress import Bar, Bars, PrefixProgress, Progress
 
 
 def told(unknown: int = 0, **prefixes: tuple[int, int]) -> Progress:

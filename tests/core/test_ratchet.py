@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.core.ratchet import Ratchet
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import ActivityTotals, PrefixStats
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
 
 seconds = st.floats(0, 1e12)
 names = st.sampled_from(["a", "b", "c"])

@@ -14,10 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals
 from taskmeter.catalogue import FAMILIES, SCOPES, Build
 from taskmeter.config import Settings
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats
 from taskmeter.exporters.exposition import OPENMETRICS
 from taskmeter.exporters.prometheus import Exporter
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import PrefixStats
 
 BUILD = Build(version="0.1.0", distributed="2026.8.0", protocol=1)
 

@@ -24,10 +24,10 @@ from prometheus_client.openmetrics.parser import (
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import BYTES_BUCKETS, DURATION_BUCKETS, Settings
-from taskmeter.core.stats import PrefixStats, SlowAttempt, Transfers
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.classic import canonical, cumulative
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF
+from taskmeter.snapshots.stats import PrefixStats, SlowAttempt, Transfers
 
 PROTOBUF_ACCEPT = PROTOBUF.content_type
 DURATION = "dask_taskmeter_duration_seconds"

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from exposed import exporter, snapshot
 
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats, SlowAttempt
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import PrefixStats, SlowAttempt
 from taskmeter.testing import PrometheusServer
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)

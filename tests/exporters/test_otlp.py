@@ -18,12 +18,12 @@ from otlp_receiver import attributes, heard, metrics, number, points, receiving,
 from taskmeter.attempts.attempt import AttemptTotals, no_attempts
 from taskmeter.catalogue import FAMILIES, Family, Figures, Observed
 from taskmeter.config import Settings
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats, Transfers
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.otlp import OtlpExporter, metrics_url, start_otlp
 from taskmeter.exporters.prometheus import this_build
 from taskmeter.exporters.readings import read
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import PrefixStats, Transfers
 
 COMPUTE = Distribution.of([0.0, 0.0, 0.001, 0.5, 1.0, 2.0, 2.0, 3600.0])
 EXAMPLE = Snapshot(

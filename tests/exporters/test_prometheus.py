@@ -35,13 +35,13 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import Settings
-from taskmeter.core.expected import Expected, LateAttempt, Remaining
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import ActivityTotals, PrefixStats, Transfers
 from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.exporters import reference
 from taskmeter.exporters.exposition import OPENMETRICS, TEXT, accepts_gzip, negotiate
 from taskmeter.exporters.prometheus import Exporter, this_build
+from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import ActivityTotals, PrefixStats, Transfers
 
 #: What Prometheus 2.42 and 3.5 send.
 PROMETHEUS_2 = (

@@ -12,11 +12,11 @@ from exposed import exporter, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.stats import PrefixStats
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT, negotiate
 from taskmeter.exporters.native import ZERO_THRESHOLD, native_fields
 from taskmeter.exporters.varint import varint, varints, zigzag, zigzags
+from taskmeter.snapshots.stats import PrefixStats
 
 ASKED = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 

@@ -25,8 +25,8 @@ from distributed import Client, LocalCluster
 from playwright import sync_api as playwright
 
 import taskmeter
-from taskmeter.core.stats import COMPUTE
 from taskmeter.plugins import pages as taskmeter_pages
+from taskmeter.snapshots.stats import COMPUTE
 
 #: Debian's: "make test" installs it.
 CHROMIUM = shutil.which("chromium")

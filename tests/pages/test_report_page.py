@@ -18,9 +18,9 @@ import pytest
 from playwright import sync_api as playwright
 
 from taskmeter.attempts.attempt import AttemptTotals, InFlight, no_attempts
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import GroupStats, PrefixStats, Transfers, TransferStats
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers, TransferStats
 from taskmeter.views.cells import duration
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.report.facts import Facts

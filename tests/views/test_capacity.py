@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from view_snapshots import snapshot, stats
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.capacity import capacity_line, waste_line
 from taskmeter.views.columns import REST, rows
 

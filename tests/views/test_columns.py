@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from view_snapshots import snapshot, stats, timed
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.cells import (
     LONGEST_NAME,
     bandwidth,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
 
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.views.figures.boxes import MOST_MARKS, actions, boxes, wants_log
 from taskmeter.views.figures.capacity import capacity_layers, shares
 from taskmeter.views.figures.history import MOST_NAMES, History, compute_layers

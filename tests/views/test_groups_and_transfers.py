@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from view_snapshots import group, snapshot, transfers
 
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.groups import GROUP_SORTS, group_rows
 from taskmeter.views.terminal import console, groups_view, transfers_view
 from taskmeter.views.transfers import moved, pair_rows

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
 
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import ActivityTotals
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import ActivityTotals
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.report.area import area, legend
 from taskmeter.views.report.boxplot import boxplot

@@ -8,8 +8,8 @@ import pytest
 from view_snapshots import snapshot, stats, timed
 
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import PrefixStats
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import PrefixStats
 from taskmeter.views.summary import sentences
 
 

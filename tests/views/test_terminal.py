@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from view_snapshots import snapshot, stats
 
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.views.columns import summary
 from taskmeter.views.live import Lines, Panel, Silence, display
 from taskmeter.views.terminal import console, line, summary_line, view

@@ -7,8 +7,8 @@ from math import inf
 import pytest
 from view_snapshots import snapshot, stats
 
-from taskmeter.core.expected import Expected, LateAttempt, Remaining
-from taskmeter.core.progress import Bar
+from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
+from taskmeter.snapshots.progress import Bar
 from taskmeter.views.bars import Look, bars_view, headline
 from taskmeter.views.terminal import console, line, view
 from taskmeter.views.time_left import left_line, rough, time_left

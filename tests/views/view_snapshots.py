@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from taskmeter.attempts.attempt import AttemptTotals, no_attempts
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import GroupStats, PrefixStats, Transfers, TransferStats
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers, TransferStats
 
 
 def stats(

@@ -7,7 +7,7 @@ from typing import Final
 
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row
 from taskmeter.core.series import EXECUTE
-from taskmeter.core.stats import ActivityTotals
+from taskmeter.snapshots.stats import ActivityTotals
 
 _LABELS: Final = ("context", PREFIX, "activity")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row, each_prefix
-from taskmeter.core.stats import PrefixStats
+from taskmeter.snapshots.stats import PrefixStats
 
 
 def _where_cpu_is_known(

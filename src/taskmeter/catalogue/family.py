@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import PrefixStats, SlowAttempt
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import PrefixStats, SlowAttempt
 
 #: What a family is, in the words of OpenMetrics.
 Kind = Literal["counter", "gauge", "info", "histogram"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row, each_prefix
-from taskmeter.core.expected import Expected, Remaining
 from taskmeter.estimation.transfer_model import TransferModel
+from taskmeter.snapshots.expected import Expected, Remaining
 
 
 def _expected(value: Callable[[Expected], float | None]) -> Callable[[Figures], Iterator[Row]]:

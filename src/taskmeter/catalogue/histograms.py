@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from taskmeter.catalogue.family import PREFIX, SQUARES, Family, Figures, Observed, Row
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import COMPUTE, PrefixStats
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import COMPUTE, PrefixStats
 
 
 def _durations(figures: Figures) -> Iterator[Row]:

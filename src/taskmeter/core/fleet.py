@@ -18,15 +18,15 @@ from taskmeter.core.report import Report
 from taskmeter.core.report_time import ReportTime
 from taskmeter.core.scheduler_facts import SchedulerFacts
 from taskmeter.core.series import Series
-from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot, WorkerStatus
-from taskmeter.core.stats import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import (
     COMPUTE,
     THREAD_CPU,
     THREAD_NONCPU,
     ActivityTotals,
     PrefixStats,
 )
-from taskmeter.distributions.distribution import Distribution
 
 #: How many departed meters are remembered, to recognise their late reports.
 _REMEMBERED = 1_024

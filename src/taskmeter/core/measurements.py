@@ -25,7 +25,9 @@ from taskmeter.core.series import (
     Series,
     overflow,
 )
-from taskmeter.core.stats import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.recorder_table import DistributionTable
+from taskmeter.snapshots.stats import (
     COMPUTE,
     ActivityTotals,
     GroupStats,
@@ -34,8 +36,6 @@ from taskmeter.core.stats import (
     TransferStats,
     no_durations,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.recorder_table import DistributionTable
 
 #: How many meters' parcels are remembered by number.
 _REMEMBERED = 10_000

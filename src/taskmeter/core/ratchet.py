@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import ActivityTotals, PrefixStats
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
 
 NameT = TypeVar("NameT", bound=Hashable)
 

@@ -17,8 +17,8 @@ from taskmeter.core.series import (
     Series,
     overflow,
 )
-from taskmeter.core.stats import COMPUTE
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.stats import COMPUTE
 
 #: Folding so many values costs a receiver as much as reading a distribution does.
 FEW = 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from taskmeter.core.expected import Expected, LateAttempt, Remaining
-from taskmeter.core.snapshot import WorkerStatus
 from taskmeter.estimation.transfer_model import TransferModel
+from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
+from taskmeter.snapshots.snapshot import WorkerStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.stats import COMPUTE
+from taskmeter.snapshots.stats import COMPUTE
 
 #: What is measured, in the words of `PrefixStats` and `Transfers`.
 DURATION: Final = "duration"

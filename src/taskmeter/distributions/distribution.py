@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from taskmeter.core import notebook
 from taskmeter.distributions import codec, exact_sums, grid
 from taskmeter.distributions.box import Box, box
 from taskmeter.distributions.bucket_runs import Run, add, frozen, subtract
 from taskmeter.distributions.grid import DEFAULT_SCHEMA, Floats, Ints
 from taskmeter.distributions.quantiles import cdf, quantiles
 from taskmeter.distributions.summarise import BLOCK, Fields, summarise
+from taskmeter.snapshots import html
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -356,7 +356,7 @@ class Distribution:
         return Distribution.from_bytes, (self.to_bytes(),)
 
     def _repr_html_(self) -> str:
-        return notebook.of_distribution(self)
+        return html.of_distribution(self)
 
     def __repr__(self) -> str:
         if not self.count:

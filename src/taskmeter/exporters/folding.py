@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import TypeVar
 
 from taskmeter.attempts.attempt import OTHER, OUTCOMES, AttemptTotals
-from taskmeter.core.stats import ActivityTotals, PrefixStats
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
+from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
 
 _Part = TypeVar("_Part")
 

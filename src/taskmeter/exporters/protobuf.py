@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from taskmeter.catalogue import Kind, Observed
-from taskmeter.core.stats import SlowAttempt
 from taskmeter.exporters.classic import cumulative, exemplar_place
 from taskmeter.exporters.folding import printable
 from taskmeter.exporters.native import native_fields
@@ -20,6 +19,7 @@ from taskmeter.exporters.readings import Reading
 from taskmeter.exporters.text import exemplar_key
 from taskmeter.exporters.varint import varint
 from taskmeter.exporters.written import HistogramRow, Written
+from taskmeter.snapshots.stats import SlowAttempt
 
 #: ``{kind: MetricType}``; it has none for information, which is a gauge as in the text format.
 _TYPES: Mapping[Kind, int] = {"counter": 0, "gauge": 1, "info": 1, "histogram": 4}

@@ -8,11 +8,11 @@ from time import monotonic
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.core.progress import PrefixProgress, Progress
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting
 from taskmeter.plugins.outstanding import LEFT, Outstanding, counted
 from taskmeter.plugins.transport import pack_progress
+from taskmeter.snapshots.progress import PrefixProgress, Progress
 
 #: Names of the scheduler's handlers.
 PROGRESS_OP = "taskmeter_progress"

@@ -7,7 +7,6 @@ from itertools import compress
 from typing import Any
 
 from taskmeter.attempts.attempt import Key, RunningAttempt
-from taskmeter.core.expected import Expected, LateAttempt
 from taskmeter.core.fleet import Fleet
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
@@ -15,6 +14,7 @@ from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import internals
 from taskmeter.plugins.steering import Steering, typical_error
 from taskmeter.policies.durations import ErrorSummary
+from taskmeter.snapshots.expected import Expected, LateAttempt
 
 #: How often what ended is taken in.
 UPDATE_SECONDS = 1.0

@@ -20,9 +20,9 @@ from prometheus_client.core import Metric
 from tornado import routing, web
 from tornado.httputil import HTTPServerRequest
 
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.exporters.exposition import accepts_gzip, compress
 from taskmeter.exporters.prometheus import Exporter, Rendered
+from taskmeter.snapshots.snapshot import Snapshot
 
 logger = logging.getLogger("taskmeter")
 

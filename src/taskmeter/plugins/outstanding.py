@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from taskmeter.core.expected import Remaining
 from taskmeter.core.fleet import Fleet
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting, awaited
@@ -19,6 +18,7 @@ from taskmeter.policies.cost import Cost, cost, residual
 from taskmeter.policies.eta import Eta, eta
 from taskmeter.policies.scaling import Backlog, Load, Memory, Need, need
 from taskmeter.policies.todo import Kind, Running, ToDo
+from taskmeter.snapshots.expected import Remaining
 
 #: The time that is left is worked out anew after so many seconds, when somebody asks for it ...
 FRESH_SECONDS = 1.0

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.plugins.feed import Feed
 from taskmeter.plugins.internals import logger
+from taskmeter.snapshots.snapshot import Snapshot
 
 
 def add_pages(

@@ -20,10 +20,10 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.core.stats import COMPUTE, THREAD_NONCPU
 from taskmeter.plugins import internals
 from taskmeter.plugins.digests import Add, Digests, series_of
 from taskmeter.plugins.internals import count_error
+from taskmeter.snapshots.stats import COMPUTE, THREAD_NONCPU
 
 #: The activity that Dask cannot name.
 OTHER = "other"

@@ -21,7 +21,6 @@ from taskmeter.core.pacing import Pacer
 from taskmeter.core.ratchet import Ratchet
 from taskmeter.core.report import PROTOCOL, ReportError
 from taskmeter.core.scheduler_facts import SchedulerFacts
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
@@ -38,6 +37,7 @@ from taskmeter.plugins.transits import Transits
 from taskmeter.plugins.transport import pack_snapshot, unpack, unpack_parcel
 from taskmeter.plugins.unmetered import UnmeteredWorkers
 from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
 
 #: Names of the scheduler's handlers that clients call.

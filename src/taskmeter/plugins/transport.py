@@ -9,12 +9,12 @@ import msgpack
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.parcel import from_plain as parcel_from_plain
 from taskmeter.core.parcel import to_plain as parcel_plain
-from taskmeter.core.progress import Progress
 from taskmeter.core.report import Report, ReportError
 from taskmeter.core.report import from_plain as report_from_plain
 from taskmeter.core.report import to_plain as report_plain
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.progress import Progress
+from taskmeter.snapshots.snapshot import Snapshot
 
 
 def pack(report: Report) -> bytes:

@@ -14,8 +14,8 @@ from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.report import Report, Reporter
 from taskmeter.core.series import DURATION, FAILED_DURATION, Series
-from taskmeter.core.stats import COMPUTE
 from taskmeter.plugins import internals
+from taskmeter.snapshots.stats import COMPUTE
 
 #: The scheduler knows of one attempt of a key at a time.
 _RUN_ID = 0

@@ -20,7 +20,6 @@ from taskmeter.core.measurements import Measurements
 from taskmeter.core.parcel import Parcel
 from taskmeter.core.ratchet import Ratchet
 from taskmeter.core.report import Report, Reporter
-from taskmeter.core.snapshot import Snapshot
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
 from taskmeter.plugins.cpu import CpuClocks, innermost_frame
@@ -30,6 +29,7 @@ from taskmeter.plugins.loader import METER
 from taskmeter.plugins.recording import Recording
 from taskmeter.plugins.transitions import ACTIVE, PENDING, meaning
 from taskmeter.plugins.transport import pack, pack_parcel
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 #: Name of the heartbeat extension, on both sides.

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from taskmeter.core.expected import Remaining
-from taskmeter.core.progress import Bar
+from taskmeter.snapshots.expected import Remaining
+from taskmeter.snapshots.progress import Bar
 from taskmeter.views.cells import duration, short_name
 from taskmeter.views.columns import REST
 from taskmeter.views.time_left import rough, time_left

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from taskmeter.attempts.attempt import OUTCOMES
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import seconds_since
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import seconds_since
 from taskmeter.views.cells import percentage
 
 #: A part of the capacity that is smaller than this is not listed.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from taskmeter.attempts.attempt import OUTCOMES
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import COMPUTE, PrefixStats
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import COMPUTE, PrefixStats
 from taskmeter.views.cells import count, duration, percentage, seconds, short_name, size
 from taskmeter.views.spread import Spread, spreads
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import COMPUTE, GroupStats
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import COMPUTE, GroupStats
 from taskmeter.views.cells import count, duration, instant, printable, seconds, short_name, shorten
 from taskmeter.views.columns import Column
 from taskmeter.views.spread import Spread, spreads

@@ -10,7 +10,7 @@ from typing import IO, Protocol
 
 from rich.console import Console
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.terminal import console, line, view
 
 #: Lines of a panel, where the terminal has room for them.

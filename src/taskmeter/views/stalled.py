@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.cells import duration, printable, short_name, shorten
 from taskmeter.views.columns import Column
 

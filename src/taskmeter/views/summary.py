@@ -16,9 +16,9 @@ from taskmeter.attempts.idle_reasons import (
     TRANSFER,
     UNKNOWN,
 )
-from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot
-from taskmeter.core.stats import COMPUTE
 from taskmeter.distributions.quantiles import quantiles
+from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
+from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.cells import duration, percentage, short_name
 
 #: ``{reason: what a thread did}`` that was idle for this reason.

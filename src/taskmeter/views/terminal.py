@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.capacity import capacity_line, waste_line
 from taskmeter.views.cells import duration, percentage, short_name, shorten
 from taskmeter.views.columns import COLUMNS, REST, Column, Row, Summary, columns, rows, summary

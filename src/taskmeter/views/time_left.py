@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from taskmeter.core.expected import LateAttempt, Remaining
+from taskmeter.snapshots.expected import LateAttempt, Remaining
 from taskmeter.views.cells import duration, short_name
 from taskmeter.views.columns import Column
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.stats import Transfers
+from taskmeter.snapshots.stats import Transfers
 from taskmeter.views.cells import bandwidth, count, duration, seconds, short_name, size
 from taskmeter.views.columns import Column
 from taskmeter.views.spread import Spread, spreads

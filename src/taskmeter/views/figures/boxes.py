@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import COMPUTE, PrefixStats
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import representatives
 from taskmeter.distributions.merge import merge_all
 from taskmeter.distributions.quantiles import quantiles
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import COMPUTE, PrefixStats
 from taskmeter.views.figures.top import REST, Top, top
 from taskmeter.views.spread import Spread, spreads
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from taskmeter.attempts import idle_reasons
 from taskmeter.attempts.attempt import OUTCOMES
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.figures.palette import (
     BLUE,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.top import REST, top
 
 #: Moments that are kept: five minutes of one a second.

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.core.snapshot import STALLED_SECONDS, Snapshot
-from taskmeter.core.stats import COMPUTE
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import quantiles
+from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
+from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.figures.boxes import age, worker_names
 
 #: Attempts that the table shows.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import TransferStats
 from taskmeter.distributions.merge import merge_all
 from taskmeter.distributions.quantiles import quantiles
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import TransferStats
 from taskmeter.views.figures.boxes import worker_names
 from taskmeter.views.figures.top import REST, top
 

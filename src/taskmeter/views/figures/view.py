@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
 
 

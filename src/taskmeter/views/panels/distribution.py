@@ -11,9 +11,9 @@ import numpy as np
 from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource, LegendItem, Line, Quad, Scatter, Step
 
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import COMPUTE
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.cells import percentage, seconds
 from taskmeter.views.figures.boxes import FAILED, RECENT, actions, age, distributions
 from taskmeter.views.figures.label import label

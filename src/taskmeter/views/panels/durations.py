@@ -21,7 +21,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from taskmeter.core.stats import COMPUTE
+from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.cells import percentage, seconds
 from taskmeter.views.figures.boxes import BY, SORTS, BoxRow, actions, boxes, wants_log
 from taskmeter.views.figures.label import label

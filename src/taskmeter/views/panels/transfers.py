@@ -19,8 +19,8 @@ from bokeh.models import (
 )
 from bokeh.palettes import Cividis256
 
-from taskmeter.core.stats import Transfers
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.stats import Transfers
 from taskmeter.views.cells import bandwidth, duration, percentage, size
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import GREEN, SKY

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.cells import duration, printable, shorten
 from taskmeter.views.figures.boxes import BoxRow, boxes, wants_log
 from taskmeter.views.report.markup import element, group, picture, text

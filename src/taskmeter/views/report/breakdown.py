@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.cells import duration, percentage
 from taskmeter.views.figures.capacity import Share, shares
 from taskmeter.views.report.markup import element, group, picture, text

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import MOST_NAMES, History, Moment
 from taskmeter.views.figures.top import top
 

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from taskmeter.core.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.cells import duration, percentage, printable
 from taskmeter.views.columns import summary
 from taskmeter.views.figures.capacity import GROUPS

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from taskmeter.core.snapshot import Snapshot
-from taskmeter.core.stats import COMPUTE
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.cells import duration, percentage, short_name
 from taskmeter.views.figures.boxes import age, distributions
 from taskmeter.views.figures.shape import (

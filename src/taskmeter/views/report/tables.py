@@ -8,8 +8,8 @@ from math import nan
 
 from taskmeter.attempts.attempt import OTHER, OUTCOMES
 from taskmeter.attempts.idle_reasons import REASONS
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import ActivityTotals
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import ActivityTotals
 from taskmeter.views.cells import bandwidth, count, duration, percentage, size
 from taskmeter.views.columns import STAGES, Row, rows
 from taskmeter.views.figures.running import RunningRow, running_table

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from taskmeter.attempts.attempt import OUTCOMES, InFlight
-from taskmeter.core import notebook, plain
-from taskmeter.core.expected import LateAttempt, Remaining
-from taskmeter.core.stats import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import QUANTILES, quantiles
+from taskmeter.snapshots import codec, html
+from taskmeter.snapshots.expected import LateAttempt, Remaining
+from taskmeter.snapshots.stats import (
     COMPUTE,
     ActivityTotals,
     GroupStats,
@@ -19,8 +21,6 @@ from taskmeter.core.stats import (
     activities_since,
     seconds_since,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.quantiles import QUANTILES, quantiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,7 +190,7 @@ class Snapshot:
         return self.at - self.start
 
     def _repr_html_(self) -> str:
-        return notebook.of_snapshot(self)
+        return html.of_snapshot(self)
 
     def since(self, older: Snapshot) -> Snapshot:
         """Give what was added between `older` and this snapshot.
@@ -253,7 +253,7 @@ class Snapshot:
         )
 
     def to_dict(
-        self, encode: Callable[[Distribution], Any] = plain.with_quantiles
+        self, encode: Callable[[Distribution], Any] = codec.with_quantiles
     ) -> dict[str, Any]:
         """Give the snapshot as lists, dicts, numbers and strings: JSON-able, but for nan.
 
@@ -264,7 +264,7 @@ class Snapshot:
             ``mean``, ``std``, ``p5``, ``p25``, ``p50``, ``p75``, ``p95`` and ``p99`` added;
             `Distribution.to_bytes` makes it a tenth of that.
         """
-        return plain.to_plain(self, encode)
+        return codec.to_plain(self, encode)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:
@@ -276,10 +276,10 @@ class Snapshot:
             If `data` is not a snapshot.
         """
         try:
-            found = plain.known(cls, data)
-            found.update(plain.parts(data))
+            found = codec.known(cls, data)
+            found.update(codec.parts(data))
             found["workers"] = tuple(
-                WorkerStatus(**plain.known(WorkerStatus, row)) for row in data.get("workers", ())
+                WorkerStatus(**codec.known(WorkerStatus, row)) for row in data.get("workers", ())
             )
             return cls(**found)
         except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from taskmeter.core.expected import Remaining
+from taskmeter.snapshots.expected import Remaining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, no_attempts
-from taskmeter.core import notebook
-from taskmeter.core.expected import Expected
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.estimation.transfer_model import TransferModel
+from taskmeter.snapshots import html
+from taskmeter.snapshots.expected import Expected
 
 _Name = TypeVar("_Name")
 
@@ -221,7 +221,7 @@ class PrefixStats:
         )
 
     def _repr_html_(self) -> str:
-        return notebook.of_prefix(self)
+        return html.of_prefix(self)
 
     def since(self, older: PrefixStats) -> PrefixStats:
         """Give what was added after `older`; what is in flight or recent stays as it is now."""

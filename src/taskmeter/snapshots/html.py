@@ -17,10 +17,10 @@ from taskmeter.distributions.quantiles import quantiles
 from taskmeter.text import count, duration, percentage, seconds, short_name
 
 if TYPE_CHECKING:
-    from taskmeter.core.snapshot import Snapshot
-    from taskmeter.core.stats import PrefixStats
     from taskmeter.distributions.distribution import Distribution
     from taskmeter.distributions.grid import Floats
+    from taskmeter.snapshots.snapshot import Snapshot
+    from taskmeter.snapshots.stats import PrefixStats
 
 #: Rows of a snapshot's table; the other prefixes are counted.
 MOST_ROWS = 12

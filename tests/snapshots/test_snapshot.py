@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.plugins.http import as_json
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import (
     ActivityTotals,
     GroupStats,
     PrefixStats,
@@ -23,8 +25,6 @@ from taskmeter.core.stats import (
     Transfers,
     TransferStats,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.plugins.http import as_json
 
 #: Any characters, lone surrogates included. Two that make a pair are one character in JSON.
 NAMES = st.text(st.characters(codec=None), max_size=8).filter(

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import AttemptTotals, no_attempts
-from taskmeter.core.notebook import MOST_ROWS
-from taskmeter.core.snapshot import Snapshot, WorkerStatus
-from taskmeter.core.stats import PrefixStats
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.html import MOST_ROWS
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import PrefixStats
 
 ATTACKS = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "a\ud800", "y" * 10_000)
 

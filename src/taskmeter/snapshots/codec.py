@@ -7,8 +7,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
-from taskmeter.core.expected import Expected, LateAttempt, Remaining
-from taskmeter.core.stats import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.quantiles import QUANTILES
+from taskmeter.estimation.transfer_model import TransferModel
+from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
+from taskmeter.snapshots.stats import (
     ActivityTotals,
     GroupStats,
     PrefixStats,
@@ -16,9 +19,6 @@ from taskmeter.core.stats import (
     Transfers,
     TransferStats,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.quantiles import QUANTILES
-from taskmeter.estimation.transfer_model import TransferModel
 
 Encode = Callable[[Distribution], Any]
 

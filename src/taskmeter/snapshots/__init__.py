@@ -1,0 +1,1 @@
+"""Everything known at one instant, immutable: pure."""
