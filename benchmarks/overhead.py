@@ -35,11 +35,11 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import ClientState, WorkerState
 
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core.report import Reporter
-from taskmeter.core.samples import Samples
-from taskmeter.core.series import DURATION, ON_WORKER, WAIT, Series
 from taskmeter.plugins.scheduler import SchedulerMeter
-from taskmeter.plugins.transport import pack, pack_parcel
+from taskmeter.protocol.report import Reporter
+from taskmeter.protocol.sample_buffers import Samples
+from taskmeter.protocol.series import DURATION, ON_WORKER, WAIT, Series
+from taskmeter.protocol.wire import pack, pack_parcel
 
 try:
     from dask._task_spec import Task

@@ -42,9 +42,11 @@ from distributed import Scheduler
 
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core.report import Reporter
-from taskmeter.core.samples import Samples
-from taskmeter.core.series import (
+from taskmeter.plugins import dashboard, feed
+from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.protocol.report import Reporter
+from taskmeter.protocol.sample_buffers import Samples
+from taskmeter.protocol.series import (
     DURATION,
     ON_WORKER,
     TRANSFER_BANDWIDTH,
@@ -53,9 +55,7 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.plugins import dashboard, feed
-from taskmeter.plugins.scheduler import SchedulerMeter
-from taskmeter.plugins.transport import pack, pack_parcel
+from taskmeter.protocol.wire import pack, pack_parcel
 
 RUNNING_A_WORKER = 2
 ACTIVITIES = ("thread-cpu", "thread-noncpu", "executor", "other")

@@ -44,14 +44,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.config import Settings
-from taskmeter.core.report import Reporter
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import mount
 from taskmeter.plugins.scheduler import SchedulerMeter
-from taskmeter.plugins.transport import pack
+from taskmeter.protocol.report import Reporter
+from taskmeter.protocol.wire import pack
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import PrefixStats, SlowAttempt
 

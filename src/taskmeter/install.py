@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskmeter.plugins.scheduler import METADATA_KEY, SchedulerMeter
-from taskmeter.plugins.transport import unpack_snapshot
+from taskmeter.protocol.wire import unpack_snapshot
 from taskmeter.snapshots.snapshot import Snapshot
 
 

@@ -13,7 +13,7 @@ from distributed.utils import is_kernel
 from rich.live import Live
 
 from taskmeter.install import NotInstalled, installed
-from taskmeter.plugins.transport import unpack_progress
+from taskmeter.protocol.wire import unpack_progress
 from taskmeter.snapshots.progress import Bars
 from taskmeter.text import printable
 from taskmeter.views.bars import Look, bars_view, headline

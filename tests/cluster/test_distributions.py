@@ -15,9 +15,9 @@ from distributed.utils_test import gen_cluster
 from real_clusters import nap, wait_until
 
 import taskmeter
-from taskmeter.core.parcel import Parcel, to_plain
-from taskmeter.plugins.transport import pack_parcel
 from taskmeter.plugins.worker import EXTENSION, STREAM_OP
+from taskmeter.protocol.samples_delta import Parcel, to_plain
+from taskmeter.protocol.wire import pack_parcel
 from taskmeter.snapshots.snapshot import Snapshot
 
 

@@ -12,10 +12,10 @@ from distributed.utils_test import gen_cluster
 from real_clusters import metered_cluster, wait_until
 
 import taskmeter
-from taskmeter.core.report import Report, to_plain
 from taskmeter.plugins.scheduler import SchedulerMeter
-from taskmeter.plugins.transport import pack
 from taskmeter.plugins.worker import EXTENSION, STREAM_OP, WorkerMeter
+from taskmeter.protocol.report import Report, to_plain
+from taskmeter.protocol.wire import pack
 
 
 def forged(protocol):

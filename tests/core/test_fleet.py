@@ -8,8 +8,8 @@ from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.pacing import Pacer
 from taskmeter.core.ratchet import Ratchet
-from taskmeter.core.report import Reporter
 from taskmeter.core.report_time import ReportTime
+from taskmeter.protocol.report import Reporter
 
 
 class Worker:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements
-from taskmeter.core.parcel import GroupActivity, Parcel
-from taskmeter.core.samples import Samples
-from taskmeter.core.series import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.sample_buffers import Samples
+from taskmeter.protocol.samples_delta import GroupActivity, Parcel
+from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
     OUTPUT_BYTES,
@@ -23,7 +24,6 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.distributions.distribution import Distribution
 
 VALUE = st.floats(0, 1e9) | st.sampled_from([0.0, nan, -1.0])
 

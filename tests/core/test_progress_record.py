@@ -5,8 +5,8 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.parcel import Parcel
-from taskmeter.core.series import TRANSFER_BYTES, TRANSFER_SECONDS, Series
+from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.series import TRANSFER_BYTES, TRANSFER_SECONDS, Series
 from taskmeter.snapshots.expected import Remaining
 from taskmeter.snapshots.progress import Bar, Bars, PrefixProgress, Progress
 

@@ -14,8 +14,8 @@ from virtual_cluster.cluster import Work, virtual_cluster
 from virtual_cluster.network import Network
 from virtual_cluster.paired import ratio
 
-from taskmeter.core.report import PROTOCOL
 from taskmeter.plugins import internals
+from taskmeter.protocol.report import PROTOCOL
 
 #: small enough for a test, and still with stealing and resets of Dask's averages
 SMALL = stealing.StealingLoad(law="two sizes 9:1, 1:20", mean=1.0, nbytes=50e6, joining=0.5)

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from taskmeter.core.series import ACTIVITY, ACTIVITY_BYTES, ACTIVITY_COUNT, Series
 from taskmeter.plugins.digests import Digests, series_of
+from taskmeter.protocol.series import ACTIVITY, ACTIVITY_BYTES, ACTIVITY_COUNT, Series
 
 SPAN = "a span's id"
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.series import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.plugins.recording import Recording, actions
+from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
     FAILED_DURATION,
@@ -20,8 +22,6 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.plugins.recording import Recording, actions
 
 
 def entry(action, seconds, start=100.0):

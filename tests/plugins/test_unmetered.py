@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskmeter.core.series import DURATION, FAILED_DURATION, Series
 from taskmeter.plugins.unmetered import UnmeteredWorkers
+from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 
 GRACE = 2.0
 

@@ -8,9 +8,9 @@ from dask.sizeof import sizeof
 from distributed import worker_state_machine as machine
 
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core.report import Reporter
-from taskmeter.plugins.transport import pack
 from taskmeter.plugins.worker import REPORTS_A_HEARTBEAT, STREAM_OP
+from taskmeter.protocol.report import Reporter
+from taskmeter.protocol.wire import pack
 
 if TYPE_CHECKING:
     from virtual_cluster.cluster import VirtualCluster

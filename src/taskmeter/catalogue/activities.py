@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row
-from taskmeter.core.series import EXECUTE
+from taskmeter.protocol.series import EXECUTE
 from taskmeter.snapshots.stats import ActivityTotals
 
 _LABELS: Final = ("context", PREFIX, "activity")

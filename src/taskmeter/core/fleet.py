@@ -13,12 +13,12 @@ from taskmeter.attempts.thread_seconds import ThreadSeconds
 from taskmeter.attempts.totals import Tally
 from taskmeter.core.measurements import Measured, Measurements
 from taskmeter.core.meters import Meter, Used
-from taskmeter.core.parcel import Parcel
-from taskmeter.core.report import Report
 from taskmeter.core.report_time import ReportTime
 from taskmeter.core.scheduler_facts import SchedulerFacts
-from taskmeter.core.series import Series
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.report import Report
+from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.series import Series
 from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import (
     COMPUTE,

@@ -10,8 +10,10 @@ from operator import is_
 from typing import Any, TypeVar
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.parcel import GroupActivity, Parcel
-from taskmeter.core.series import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.recorder_table import DistributionTable
+from taskmeter.protocol.samples_delta import GroupActivity, Parcel
+from taskmeter.protocol.series import (
     ACTIVITIES,
     ACTIVITY,
     DURATION,
@@ -25,8 +27,6 @@ from taskmeter.core.series import (
     Series,
     overflow,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.recorder_table import DistributionTable
 from taskmeter.snapshots.stats import (
     COMPUTE,
     ActivityTotals,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from taskmeter.attempts.attempt import Key, RunningAttempt
-from taskmeter.core.report import Report
+from taskmeter.protocol.report import Report
 
 
 class Used(NamedTuple):

@@ -15,11 +15,11 @@ from prometheus_client.core import Metric
 
 from taskmeter.catalogue import FAMILIES, Build, Family, Figures, Scope
 from taskmeter.config import Settings
-from taskmeter.core.report import PROTOCOL
 from taskmeter.exporters.exposition import accepts_gzip, compress, negotiate
 from taskmeter.exporters.folding import fold, printable
 from taskmeter.exporters.readings import Reading, added, read
 from taskmeter.exporters.written import Written
+from taskmeter.protocol.report import PROTOCOL
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 

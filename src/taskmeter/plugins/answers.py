@@ -11,7 +11,7 @@ from taskmeter.attempts.attempt import Key
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting
 from taskmeter.plugins.outstanding import LEFT, Outstanding, counted
-from taskmeter.plugins.transport import pack_progress
+from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
 
 #: Names of the scheduler's handlers.

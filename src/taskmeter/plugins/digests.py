@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
 from typing import Any
 
-from taskmeter.core.series import ACTIVITIES, COARSE, EXECUTE, Series
+from taskmeter.protocol.series import ACTIVITIES, COARSE, EXECUTE, Series
 
 #: Takes a value.
 Add = Callable[[float], None]

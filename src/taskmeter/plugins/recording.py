@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.core.parcel import Parcel
-from taskmeter.core.samples import Samples
-from taskmeter.core.series import (
+from taskmeter.plugins import internals
+from taskmeter.plugins.digests import Add, Digests, series_of
+from taskmeter.plugins.internals import count_error
+from taskmeter.protocol.sample_buffers import Samples
+from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
     EXECUTE,
@@ -20,9 +23,6 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.plugins import internals
-from taskmeter.plugins.digests import Add, Digests, series_of
-from taskmeter.plugins.internals import count_error
 from taskmeter.snapshots.stats import COMPUTE, THREAD_NONCPU
 
 #: The activity that Dask cannot name.

@@ -19,7 +19,6 @@ from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements
 from taskmeter.core.pacing import Pacer
 from taskmeter.core.ratchet import Ratchet
-from taskmeter.core.report import PROTOCOL, ReportError
 from taskmeter.core.scheduler_facts import SchedulerFacts
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
@@ -34,9 +33,10 @@ from taskmeter.plugins.pages import add_pages
 from taskmeter.plugins.steering import Steering
 from taskmeter.plugins.transferring import Transferring
 from taskmeter.plugins.transits import Transits
-from taskmeter.plugins.transport import pack_snapshot, unpack, unpack_parcel
 from taskmeter.plugins.unmetered import UnmeteredWorkers
 from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
+from taskmeter.protocol.report import PROTOCOL, ReportError
+from taskmeter.protocol.wire import pack_snapshot, unpack, unpack_parcel
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
 

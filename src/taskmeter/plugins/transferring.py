@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskmeter.core.parcel import Parcel
 from taskmeter.estimation.transfer_model import TransferModel, Transfers
 from taskmeter.plugins.internals import count_error, logger
 from taskmeter.policies.transfers import write_bandwidth
+from taskmeter.protocol.samples_delta import Parcel
 
 #: Of one parcel so many transfers are looked at; one takes some 5 us.
 MOST_TRANSFERS = 100

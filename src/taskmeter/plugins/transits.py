@@ -10,12 +10,12 @@ from typing import Any
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.state_seconds import Row
 from taskmeter.core.fleet import Fleet
-from taskmeter.core.series import NO_WORKER, QUEUED, WAIT, Series
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Note
 from taskmeter.plugins.internals import count_error
 from taskmeter.plugins.states import LostResults, TaskStates, WorkerStates
 from taskmeter.plugins.unmetered import UnmeteredWorkers
+from taskmeter.protocol.series import NO_WORKER, QUEUED, WAIT, Series
 
 #: States in which a task waits on the scheduler for a worker.
 HELD = frozenset({QUEUED, NO_WORKER})

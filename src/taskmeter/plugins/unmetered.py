@@ -12,9 +12,9 @@ from typing import Any
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core.report import Report, Reporter
-from taskmeter.core.series import DURATION, FAILED_DURATION, Series
 from taskmeter.plugins import internals
+from taskmeter.protocol.report import Report, Reporter
+from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 from taskmeter.snapshots.stats import COMPUTE
 
 #: The scheduler knows of one attempt of a key at a time.

@@ -17,9 +17,7 @@ from taskmeter.attempts.time_integral import Integral
 from taskmeter.config import Settings
 from taskmeter.core.fleet import Fleet
 from taskmeter.core.measurements import Measurements
-from taskmeter.core.parcel import Parcel
 from taskmeter.core.ratchet import Ratchet
-from taskmeter.core.report import Report, Reporter
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
 from taskmeter.plugins.cpu import CpuClocks, innermost_frame
@@ -28,7 +26,9 @@ from taskmeter.plugins.internals import contained, count_error
 from taskmeter.plugins.loader import METER
 from taskmeter.plugins.recording import Recording
 from taskmeter.plugins.transitions import ACTIVE, PENDING, meaning
-from taskmeter.plugins.transport import pack, pack_parcel
+from taskmeter.protocol.report import Report, Reporter
+from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.wire import pack, pack_parcel
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.parcel import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.report import ReportError
+from taskmeter.protocol.samples_delta import (
     PROTOCOL,
     GroupActivity,
     Parcel,
@@ -14,10 +16,8 @@ from taskmeter.core.parcel import (
     from_plain,
     to_plain,
 )
-from taskmeter.core.report import ReportError
-from taskmeter.core.series import DURATION, MEASURES, Series
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.plugins.transport import pack_parcel, unpack_parcel
+from taskmeter.protocol.series import DURATION, MEASURES, Series
+from taskmeter.protocol.wire import pack_parcel, unpack_parcel
 
 names = st.text(st.characters(), max_size=20)
 seconds = st.floats(0, 1e9)

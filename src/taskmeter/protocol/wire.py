@@ -6,13 +6,13 @@ from typing import Any
 
 import msgpack
 
-from taskmeter.core.parcel import Parcel
-from taskmeter.core.parcel import from_plain as parcel_from_plain
-from taskmeter.core.parcel import to_plain as parcel_plain
-from taskmeter.core.report import Report, ReportError
-from taskmeter.core.report import from_plain as report_from_plain
-from taskmeter.core.report import to_plain as report_plain
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.report import Report, ReportError
+from taskmeter.protocol.report import from_plain as report_from_plain
+from taskmeter.protocol.report import to_plain as report_plain
+from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.samples_delta import from_plain as parcel_from_plain
+from taskmeter.protocol.samples_delta import to_plain as parcel_plain
 from taskmeter.snapshots.progress import Progress
 from taskmeter.snapshots.snapshot import Snapshot
 

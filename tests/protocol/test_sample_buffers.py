@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.core.measurements import Measurements
-from taskmeter.core.parcel import GroupActivity, Slowest
-from taskmeter.core.samples import FEW, Samples
-from taskmeter.core.series import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.sample_buffers import FEW, Samples
+from taskmeter.protocol.samples_delta import GroupActivity, Slowest
+from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
     FAILED_DURATION,
@@ -23,8 +24,7 @@ from taskmeter.core.series import (
     WAIT,
     Series,
 )
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.plugins.transport import pack_parcel, unpack_parcel
+from taskmeter.protocol.wire import pack_parcel, unpack_parcel
 
 COMPUTE = Series(DURATION, "p", "compute")
 VALUE = st.floats(0, 1e9) | st.sampled_from([0.0, nan, inf, -1.0])

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from taskmeter.core import received
-from taskmeter.core.report import ReportError
-from taskmeter.core.series import MEASURES, TRANSFER_BYTES, TRANSFER_SECONDS, Series
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol import validate
+from taskmeter.protocol.report import ReportError
+from taskmeter.protocol.series import MEASURES, TRANSFER_BYTES, TRANSFER_SECONDS, Series
 
 #: Number of the format below. A parcel with another number is counted and ignored.
 PROTOCOL = 1
@@ -135,28 +135,28 @@ def from_plain(plain: Any) -> Parcel:
     try:
         _, meter, number, values, distributions, groups, slowest = plain
         return Parcel(
-            meter=received.text(meter),
-            number=received.count(number, least=1),
+            meter=validate.text(meter),
+            number=validate.count(number, least=1),
             values={_series(*row[:4]): _floats(row[4]) for row in values},
             distributions={
                 _series(*row[:4]): Distribution.from_bytes(row[4]) for row in distributions
             },
             groups=tuple(
                 GroupActivity(
-                    group=received.text(group),
-                    prefix=received.text(prefix),
-                    span_id=received.text(span_id),
-                    start_age=received.seconds(start_age),
-                    stop_age=received.seconds(stop_age),
+                    group=validate.text(group),
+                    prefix=validate.text(prefix),
+                    span_id=validate.text(span_id),
+                    start_age=validate.seconds(start_age),
+                    stop_age=validate.seconds(stop_age),
                 )
                 for group, prefix, span_id, start_age, stop_age in groups
             ),
             slowest=tuple(
                 Slowest(
-                    prefix=received.text(prefix),
-                    key=received.text(key),
-                    seconds=received.seconds(seconds),
-                    age=received.seconds(age),
+                    prefix=validate.text(prefix),
+                    key=validate.text(key),
+                    seconds=validate.seconds(seconds),
+                    age=validate.seconds(age),
                 )
                 for prefix, key, seconds, age in slowest
             ),
@@ -168,7 +168,7 @@ def from_plain(plain: Any) -> Parcel:
 def _series(measure: Any, prefix: Any, what: Any, context: Any) -> Series:
     if measure not in MEASURES:
         raise ValueError(measure)
-    return Series(measure, received.text(prefix), received.text(what), received.text(context))
+    return Series(measure, validate.text(prefix), validate.text(what), validate.text(context))
 
 
 def _floats(data: Any) -> bytes:

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals, RunningAttempt
 from taskmeter.attempts.idle_reasons import STATES, WorkerCapacity
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core.report import PROTOCOL, Report, Reporter, ReportError, from_plain, to_plain
-from taskmeter.plugins.transport import pack, unpack
+from taskmeter.protocol.report import PROTOCOL, Report, Reporter, ReportError, from_plain, to_plain
+from taskmeter.protocol.wire import pack, unpack
 
 names = st.text(st.characters(), max_size=20)
 seconds = st.floats(0, 1e9)

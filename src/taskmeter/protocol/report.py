@@ -10,7 +10,7 @@ from typing import Any
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, Key, PrefixTotals, RunningAttempt
 from taskmeter.attempts.idle_reasons import WorkerCapacity
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core import received
+from taskmeter.protocol import validate
 
 #: Number of the format below. A peer with another number is counted and ignored.
 PROTOCOL = 2
@@ -164,13 +164,13 @@ def from_plain(plain: Any) -> Report:
     try:
         _, meter, number, totals, running, invalid, errors, version, capacity = plain
         return Report(
-            meter=received.text(meter),
-            number=received.count(number),
-            totals={received.text(prefix): _totals(*row) for prefix, *row in totals},
+            meter=validate.text(meter),
+            number=validate.count(number),
+            totals={validate.text(prefix): _totals(*row) for prefix, *row in totals},
             running=tuple(_running(*row) for row in running),
-            invalid=received.count(invalid),
-            errors={received.text(where): received.count(times) for where, times in errors.items()},
-            version=received.text(version),
+            invalid=validate.count(invalid),
+            errors={validate.text(where): validate.count(times) for where, times in errors.items()},
+            version=validate.text(version),
             capacity=None if capacity is None else WorkerCapacity.from_plain(capacity),
         )
     except (TypeError, ValueError, AttributeError) as error:
@@ -184,12 +184,12 @@ def _totals(
         raise ValueError(attempts)
     return PrefixTotals(
         attempts={
-            outcome: AttemptTotals(count=received.count(count), seconds=received.seconds(seconds))
+            outcome: AttemptTotals(count=validate.count(count), seconds=validate.seconds(seconds))
             for outcome, (count, seconds) in zip(OUTCOMES, attempts, strict=True)
         },
-        seceded_seconds=received.seconds(seceded_seconds),
-        cpu_seconds=received.seconds(cpu_seconds),
-        wasted_cpu_seconds=received.seconds(wasted_cpu_seconds),
+        seceded_seconds=validate.seconds(seceded_seconds),
+        cpu_seconds=validate.seconds(cpu_seconds),
+        wasted_cpu_seconds=validate.seconds(wasted_cpu_seconds),
     )
 
 
@@ -211,15 +211,15 @@ def _running(
     return RunningAttempt(
         key=_key(key),
         run_id=run_id,
-        prefix=received.text(prefix),
-        compute_seconds=received.seconds(compute_seconds),
-        seceded_seconds=received.seconds(seceded_seconds),
-        age_seconds=received.seconds(age_seconds),
+        prefix=validate.text(prefix),
+        compute_seconds=validate.seconds(compute_seconds),
+        seceded_seconds=validate.seconds(seceded_seconds),
+        age_seconds=validate.seconds(age_seconds),
         seceded=bool(seceded),
         cancelled=bool(cancelled),
-        cpu_seconds=None if cpu_seconds is None else received.seconds(cpu_seconds),
-        still_seconds=received.seconds(still_seconds),
-        frame=received.text(frame),
+        cpu_seconds=None if cpu_seconds is None else validate.seconds(cpu_seconds),
+        still_seconds=validate.seconds(still_seconds),
+        frame=validate.text(frame),
     )
 
 

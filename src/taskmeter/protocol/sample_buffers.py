@@ -8,8 +8,9 @@ from math import inf
 
 import numpy as np
 
-from taskmeter.core.parcel import GroupActivity, Parcel, Slowest
-from taskmeter.core.series import (
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.samples_delta import GroupActivity, Parcel, Slowest
+from taskmeter.protocol.series import (
     ACTIVITIES,
     DURATION,
     FAILED_DURATION,
@@ -17,7 +18,6 @@ from taskmeter.core.series import (
     Series,
     overflow,
 )
-from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.stats import COMPUTE
 
 #: Folding so many values costs a receiver as much as reading a distribution does.

@@ -1,0 +1,1 @@
+"""What a worker tells the scheduler, and the one codec: pure."""
