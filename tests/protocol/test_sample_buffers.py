@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.measurements import Measurements
+from taskmeter.cluster.distributions import Measurements
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.protocol.sample_buffers import FEW, Samples
 from taskmeter.protocol.samples_delta import GroupActivity, Slowest

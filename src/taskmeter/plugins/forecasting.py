@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any
 
 from taskmeter.attempts.attempt import Key, RunningAttempt
-from taskmeter.core.fleet import Fleet
+from taskmeter.cluster.cluster import Fleet
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
 from taskmeter.estimation.stragglers import Late

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from taskmeter.core.fleet import Fleet
+from taskmeter.cluster.cluster import Fleet
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting, awaited
 from taskmeter.plugins.internals import count_error

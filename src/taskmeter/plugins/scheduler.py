@@ -14,12 +14,12 @@ from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
 from taskmeter.attempts.attempt import Key
+from taskmeter.cluster.cluster import Fleet
+from taskmeter.cluster.distributions import Measurements
+from taskmeter.cluster.monotone import Ratchet
+from taskmeter.cluster.rate_limit import Pacer
+from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.config import Settings
-from taskmeter.core.fleet import Fleet
-from taskmeter.core.measurements import Measurements
-from taskmeter.core.pacing import Pacer
-from taskmeter.core.ratchet import Ratchet
-from taskmeter.core.scheduler_facts import SchedulerFacts
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals

@@ -9,7 +9,7 @@ from typing import Any
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.state_seconds import Row
-from taskmeter.core.fleet import Fleet
+from taskmeter.cluster.cluster import Fleet
 from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Note
 from taskmeter.plugins.internals import count_error

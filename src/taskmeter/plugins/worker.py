@@ -14,10 +14,10 @@ from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.idle_reasons import WorkerCapacity
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.attempts.time_integral import Integral
+from taskmeter.cluster.cluster import Fleet
+from taskmeter.cluster.distributions import Measurements
+from taskmeter.cluster.monotone import Ratchet
 from taskmeter.config import Settings
-from taskmeter.core.fleet import Fleet
-from taskmeter.core.measurements import Measurements
-from taskmeter.core.ratchet import Ratchet
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
 from taskmeter.plugins.cpu import CpuClocks, innermost_frame

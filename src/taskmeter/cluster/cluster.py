@@ -11,10 +11,10 @@ from taskmeter.attempts.idle_reasons import UNKNOWN
 from taskmeter.attempts.idle_seconds import IdleAccount
 from taskmeter.attempts.thread_seconds import ThreadSeconds
 from taskmeter.attempts.totals import Tally
-from taskmeter.core.measurements import Measured, Measurements
-from taskmeter.core.meters import Meter, Used
-from taskmeter.core.report_time import ReportTime
-from taskmeter.core.scheduler_facts import SchedulerFacts
+from taskmeter.cluster.distributions import Measured, Measurements
+from taskmeter.cluster.report_time import ReportTime
+from taskmeter.cluster.scheduler_facts import SchedulerFacts
+from taskmeter.cluster.worker_state import Meter, Used
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.protocol.report import Report
 from taskmeter.protocol.samples_delta import Parcel

@@ -5,10 +5,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from taskmeter.attempts.attempt import OTHER, OUTCOMES
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.core.fleet import Fleet
-from taskmeter.core.pacing import Pacer
-from taskmeter.core.ratchet import Ratchet
-from taskmeter.core.report_time import ReportTime
+from taskmeter.cluster.cluster import Fleet
+from taskmeter.cluster.monotone import Ratchet
+from taskmeter.cluster.rate_limit import Pacer
+from taskmeter.cluster.report_time import ReportTime
 from taskmeter.protocol.report import Reporter
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.core.ratchet import Ratchet
+from taskmeter.cluster.monotone import Ratchet
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.core.fleet import Fleet
-from taskmeter.core.measurements import Measurements
+from taskmeter.cluster.cluster import Fleet
+from taskmeter.cluster.distributions import Measurements
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.samples_delta import GroupActivity, Parcel
