@@ -46,9 +46,9 @@ from laws import LAWS, Floats, Law
 
 from taskmeter.estimation.estimator import Estimator
 from taskmeter.policies.calibration import Calibration
+from taskmeter.policies.completion_time import Eta, eta
 from taskmeter.policies.cost import cost
-from taskmeter.policies.eta import Eta, eta
-from taskmeter.policies.todo import Kind, Running, ToDo
+from taskmeter.policies.workload import Kind, Running, ToDo
 
 SHARES = (0.1, 0.5, 0.9)
 HISTORY = 5

@@ -11,8 +11,8 @@ from distributed.protocol import pickle
 
 from taskmeter.install import installed
 from taskmeter.plugins.scheduler import NEED_OP
+from taskmeter.policies.hysteresis import ScaleTo, Steady
 from taskmeter.policies.scaling import Need
-from taskmeter.policies.steady import ScaleTo, Steady
 
 logger = logging.getLogger("taskmeter")
 

@@ -10,13 +10,13 @@ import pytest
 
 from taskmeter.estimation.pooling import Expectation
 from taskmeter.estimation.transfer_model import Transfer, TransferModel
+from taskmeter.policies.completion_time import eta
 from taskmeter.policies.cost import Cost
 from taskmeter.policies.durations import write
-from taskmeter.policies.eta import eta
+from taskmeter.policies.hysteresis import Steady
 from taskmeter.policies.scaling import Backlog, Load, need
-from taskmeter.policies.steady import Steady
-from taskmeter.policies.todo import Kind, Running, ToDo
 from taskmeter.policies.transfers import steal, write_bandwidth
+from taskmeter.policies.workload import Kind, Running, ToDo
 
 TWO = Cost(mean=2.0, variance=4.0, standard_error=0.2)
 LOAD = Load(backlog={"x": Backlog(runnable=100, waiting=10, cost=TWO)}, residuals=(1.0,))

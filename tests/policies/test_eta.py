@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from taskmeter.estimation.estimator import Estimator
 from taskmeter.policies.calibration import Calibration, Interval
+from taskmeter.policies.completion_time import MOST_NAMED, WIDE, eta
 from taskmeter.policies.cost import Cost, cost
-from taskmeter.policies.eta import MOST_NAMED, WIDE, eta
-from taskmeter.policies.todo import Kind, Running, ToDo
+from taskmeter.policies.workload import Kind, Running, ToDo
 
 
 def todo(durations, count, ages=(), *, prefix="x"):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from taskmeter.estimation.estimator import Estimator
 from taskmeter.estimation.pooling import pooled
 from taskmeter.policies.cost import Cost, cost, residual
+from taskmeter.policies.hysteresis import Steady
 from taskmeter.policies.scaling import Backlog, Load, Memory, need, remaining
-from taskmeter.policies.steady import Steady
 
 
 def exact(mean, deviation=0.0, error=0.0):

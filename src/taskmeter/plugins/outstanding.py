@@ -14,10 +14,10 @@ from taskmeter.plugins import internals
 from taskmeter.plugins.forecasting import Forecasting, awaited
 from taskmeter.plugins.internals import count_error
 from taskmeter.policies.calibration import Calibration, Interval
+from taskmeter.policies.completion_time import Eta, eta
 from taskmeter.policies.cost import Cost, cost, residual
-from taskmeter.policies.eta import Eta, eta
 from taskmeter.policies.scaling import Backlog, Load, Memory, Need, need
-from taskmeter.policies.todo import Kind, Running, ToDo
+from taskmeter.policies.workload import Kind, Running, ToDo
 from taskmeter.snapshots.expected import Remaining
 
 #: The time that is left is worked out anew after so many seconds, when somebody asks for it ...

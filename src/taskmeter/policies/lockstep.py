@@ -7,7 +7,7 @@ from typing import Final
 
 from taskmeter.policies.calibration import Interval
 from taskmeter.policies.cost import residual
-from taskmeter.policies.todo import ToDo
+from taskmeter.policies.workload import ToDo
 
 #: less in step than this is not at all
 _LEAST: Final = 1e-3

@@ -12,10 +12,10 @@ import numpy as np
 
 from taskmeter.distributions.grid import Floats
 from taskmeter.policies.calibration import Calibration, Interval
-from taskmeter.policies.in_step import in_step
-from taskmeter.policies.lifetime import Lifetime, lifetime, relative_error
-from taskmeter.policies.todo import Kind, Running, ToDo
-from taskmeter.policies.totals import Totals, totals
+from taskmeter.policies.duration_law import Lifetime, lifetime, relative_error
+from taskmeter.policies.lockstep import in_step
+from taskmeter.policies.workload import Kind, Running, ToDo
+from taskmeter.policies.workload_sums import Totals, totals
 from taskmeter.text import duration, short_name
 
 #: an interval wider than this factor says no more than its lower end

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from taskmeter.distributions.grid import Floats
-from taskmeter.policies.lifetime import Lifetime
-from taskmeter.policies.todo import ToDo
+from taskmeter.policies.duration_law import Lifetime
+from taskmeter.policies.workload import ToDo
 
 #: running attempts share this many ages, but at least this many a prefix
 _AGES: Final = 128
