@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
+from taskmeter.exporters.cardinality import fold
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF
-from taskmeter.exporters.folding import fold
 from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
 
 AT = 1_700_000_099.8765

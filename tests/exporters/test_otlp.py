@@ -21,7 +21,7 @@ from taskmeter.config import Settings
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.otlp import OtlpExporter, metrics_url, start_otlp
 from taskmeter.exporters.prometheus import this_build
-from taskmeter.exporters.readings import read
+from taskmeter.exporters.samples import read
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import PrefixStats, Transfers
 

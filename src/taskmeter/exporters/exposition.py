@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from taskmeter.exporters.encoded_cache import Written
 from taskmeter.exporters.protobuf import ProtobufEncoder
 from taskmeter.exporters.text import OpenMetricsEncoder, TextEncoder
-from taskmeter.exporters.written import Written
 
 #: The parameters of a media type that make it another format: version, proto and encoding.
 Variant: TypeAlias = tuple[str, str, str]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.exporters.folding import printable
-from taskmeter.exporters.readings import Reading
+from taskmeter.exporters.cardinality import printable
+from taskmeter.exporters.samples import Reading
 from taskmeter.version import __version__
 
 try:

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from taskmeter.catalogue import FAMILIES, Family, Figures
 from taskmeter.config import Settings
-from taskmeter.exporters.folding import fold, printable
+from taskmeter.exporters.cardinality import fold, printable
 from taskmeter.exporters.prometheus import this_build
-from taskmeter.exporters.readings import read
+from taskmeter.exporters.samples import read
 from taskmeter.snapshots.snapshot import Snapshot
 
 logger = logging.getLogger("taskmeter")

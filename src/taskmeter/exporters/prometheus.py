@@ -15,10 +15,10 @@ from prometheus_client.core import Metric
 
 from taskmeter.catalogue import FAMILIES, Build, Family, Figures, Scope
 from taskmeter.config import Settings
+from taskmeter.exporters.cardinality import fold, printable
+from taskmeter.exporters.encoded_cache import Written
 from taskmeter.exporters.exposition import accepts_gzip, compress, negotiate
-from taskmeter.exporters.folding import fold, printable
-from taskmeter.exporters.readings import Reading, added, read
-from taskmeter.exporters.written import Written
+from taskmeter.exporters.samples import Reading, added, read
 from taskmeter.protocol.report import PROTOCOL
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__

@@ -12,13 +12,13 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from taskmeter.catalogue import Kind, Observed
+from taskmeter.exporters.cardinality import printable
 from taskmeter.exporters.classic import cumulative, exemplar_place
-from taskmeter.exporters.folding import printable
+from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.native import native_fields
-from taskmeter.exporters.readings import Reading
+from taskmeter.exporters.samples import Reading
 from taskmeter.exporters.text import exemplar_key
 from taskmeter.exporters.varint import varint
-from taskmeter.exporters.written import HistogramRow, Written
 from taskmeter.snapshots.stats import SlowAttempt
 
 #: ``{kind: MetricType}``; it has none for information, which is a gauge as in the text format.

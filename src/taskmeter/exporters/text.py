@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from taskmeter.catalogue import Observed
+from taskmeter.exporters.cardinality import printable
 from taskmeter.exporters.classic import canonical, cumulative, exemplar_place
-from taskmeter.exporters.folding import printable
-from taskmeter.exporters.readings import Reading
-from taskmeter.exporters.written import HistogramRow, Written
+from taskmeter.exporters.encoded_cache import HistogramRow, Written
+from taskmeter.exporters.samples import Reading
 from taskmeter.snapshots.stats import SlowAttempt
 
 #: OpenMetrics allows 128 characters for the names and values of an exemplar's labels; "key" is one.

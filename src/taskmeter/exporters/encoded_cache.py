@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from taskmeter.catalogue import Observed
-from taskmeter.exporters.readings import Reading
+from taskmeter.exporters.samples import Reading
 
 #: Label values of a series, and what was observed.
 HistogramRow: TypeAlias = tuple[tuple[str, ...], Observed]
