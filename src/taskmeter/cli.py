@@ -28,10 +28,10 @@ from taskmeter.runner import run as run_script
 from taskmeter.script import Script
 from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
 from taskmeter.version import __version__
-from taskmeter.views.columns import DETAILED, SORTS
-from taskmeter.views.groups import GROUP_SORTS
-from taskmeter.views.live import display
-from taskmeter.views.terminal import console, groups_view, stalled_view, transfers_view, view
+from taskmeter.views.tables.columns import DETAILED, SORTS
+from taskmeter.views.tables.groups import GROUP_SORTS
+from taskmeter.views.terminal.live import display
+from taskmeter.views.terminal.tables import console, groups_view, stalled_view, transfers_view, view
 
 #: Lines of ``top`` that are not rows: title, summary and capacity (two each where it is narrow),
 #: waste, what is left, blank, header, rule, the rest.

@@ -18,7 +18,7 @@ from taskmeter.connect import Refusal, metrics_url, read_complete
 from taskmeter.plugins.scheduler import METADATA_KEY
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
-from taskmeter.views.cells import duration
+from taskmeter.views.tables.cells import duration
 
 OK, WARN, FAIL = "OK", "WARN", "FAIL"
 

@@ -15,8 +15,8 @@ from taskmeter.install import install_async, snapshot_async
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.figures.history import Moment
-from taskmeter.views.report.course import Course
-from taskmeter.views.report.facts import Facts
+from taskmeter.views.html.course import Course
+from taskmeter.views.html.facts import Facts
 
 #: Inside of a block, a look is taken this often ...
 LOOK_SECONDS = 1.0
@@ -57,7 +57,7 @@ async def _report(client: Any, path: Path, title: str) -> None:
 
 def _page(found: Snapshot, facts: Facts, moments: Sequence[Moment] = ()) -> str:
     # workers import this package too, and never write a report
-    from taskmeter.views.report.page import page  # noqa: PLC0415
+    from taskmeter.views.html.page import page  # noqa: PLC0415
 
     return page(found, facts=facts, moments=moments)
 

@@ -16,8 +16,8 @@ from taskmeter.install import NotInstalled, installed
 from taskmeter.protocol.wire import unpack_progress
 from taskmeter.snapshots.progress import Bars
 from taskmeter.text import printable
-from taskmeter.views.bars import Look, bars_view, headline
-from taskmeter.views.terminal import console
+from taskmeter.views.tables.bars import Look, bars_view, headline
+from taskmeter.views.terminal.tables import console
 
 #: Where the output is no terminal, a line comes this often.
 LINE_SECONDS = 5.0

@@ -15,7 +15,7 @@ from ipywidgets import HTML, FloatProgress, HBox, VBox
 
 from taskmeter.progress_bars import Following
 from taskmeter.snapshots.progress import Bar
-from taskmeter.views.bars import Look, counted, each, headline, shown_bars
+from taskmeter.views.tables.bars import Look, counted, each, headline, shown_bars
 
 
 class ProgressWidget:

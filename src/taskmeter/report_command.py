@@ -13,8 +13,8 @@ from taskmeter.measurement import facts
 from taskmeter.report_file import check, here, reason, save
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import printable, size
-from taskmeter.views.report.facts import Facts
-from taskmeter.views.report.page import page
+from taskmeter.views.html.facts import Facts
+from taskmeter.views.html.page import page
 
 #: What stands for stdout.
 _STDOUT = "-"

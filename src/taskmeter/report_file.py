@@ -9,8 +9,8 @@ from taskmeter.connect import Refusal
 from taskmeter.measurement import write
 from taskmeter.text import printable
 from taskmeter.version import __version__
-from taskmeter.views.report.facts import Facts
-from taskmeter.views.report.page import page
+from taskmeter.views.html.facts import Facts
+from taskmeter.views.html.page import page
 from taskmeter.watch import Seen
 
 #: The beginning of every report has this in it, and so taskmeter knows its own again.

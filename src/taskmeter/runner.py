@@ -22,8 +22,8 @@ from taskmeter.install import install
 from taskmeter.report_file import check, save_seen
 from taskmeter.script import Script
 from taskmeter.text import printable
-from taskmeter.views.live import Display
-from taskmeter.views.terminal import console, view
+from taskmeter.views.terminal.live import Display
+from taskmeter.views.terminal.tables import console, view
 from taskmeter.watch import Seen, Watch
 
 #: Only this machine sees the dashboard and the metrics, unless the user says otherwise.

@@ -13,8 +13,8 @@ from distributed import Client, default_client
 from taskmeter.connect import Refusal, metrics_url, read
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
-from taskmeter.views.live import Display
-from taskmeter.views.report.course import Course
+from taskmeter.views.html.course import Course
+from taskmeter.views.terminal.live import Display
 
 #: A snapshot is taken this often.
 REFRESH_SECONDS = 1.0

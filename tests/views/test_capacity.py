@@ -7,8 +7,8 @@ from dataclasses import replace
 from view_snapshots import snapshot, stats
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.capacity import capacity_line, waste_line
-from taskmeter.views.columns import REST, rows
+from taskmeter.views.tables.capacity import capacity_line, waste_line
+from taskmeter.views.tables.columns import REST, rows
 
 NOW = replace(
     snapshot({"a": replace(stats(120, ok=(1, 120.0)), cpu_seconds=60.0)}),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from view_snapshots import snapshot, stats, timed
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.cells import (
+from taskmeter.views.tables.cells import (
     LONGEST_NAME,
     bandwidth,
     count,
@@ -21,7 +21,7 @@ from taskmeter.views.cells import (
     shorten,
     size,
 )
-from taskmeter.views.columns import COLUMNS, DETAILED, REST, SORTS, columns, rows, summary
+from taskmeter.views.tables.columns import COLUMNS, DETAILED, REST, SORTS, columns, rows, summary
 
 
 def names(found) -> list[str]:

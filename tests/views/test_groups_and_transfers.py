@@ -8,9 +8,9 @@ from view_snapshots import group, snapshot, transfers
 
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.groups import GROUP_SORTS, group_rows
-from taskmeter.views.terminal import console, groups_view, transfers_view
-from taskmeter.views.transfers import moved, pair_rows
+from taskmeter.views.tables.groups import GROUP_SORTS, group_rows
+from taskmeter.views.tables.transfers import moved, pair_rows
+from taskmeter.views.terminal.tables import console, groups_view, transfers_view
 
 GROUPS = replace(
     snapshot({}),

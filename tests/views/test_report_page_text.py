@@ -18,16 +18,16 @@ from taskmeter.attempts.attempt import InFlight
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import ActivityTotals
 from taskmeter.views.figures.history import Moment
-from taskmeter.views.report.area import area, legend
-from taskmeter.views.report.boxplot import boxplot
-from taskmeter.views.report.breakdown import breakdown
-from taskmeter.views.report.course import LEAST_SECONDS, MOST_MOMENTS, Course, settled
-from taskmeter.views.report.facts import Facts
-from taskmeter.views.report.page import page, tiles
-from taskmeter.views.report.scale import Scale, ticks, time_scale, time_ticks
-from taskmeter.views.report.shapes import shapes
-from taskmeter.views.report.table import FIRST_ROWS
-from taskmeter.views.report.tables import prefixes
+from taskmeter.views.html.area import area, legend
+from taskmeter.views.html.boxplot import boxplot
+from taskmeter.views.html.breakdown import breakdown
+from taskmeter.views.html.course import LEAST_SECONDS, MOST_MOMENTS, Course, settled
+from taskmeter.views.html.facts import Facts
+from taskmeter.views.html.page import page, tiles
+from taskmeter.views.html.scale import Scale, ticks, time_scale, time_ticks
+from taskmeter.views.html.shapes import shapes
+from taskmeter.views.html.table import FIRST_ROWS
+from taskmeter.views.html.tables import prefixes
 
 ATTACKS = (
     "<script>alert(1)</script>",

@@ -10,7 +10,7 @@ from view_snapshots import snapshot, stats, timed
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import PrefixStats
-from taskmeter.views.summary import sentences
+from taskmeter.views.tables.summary import sentences
 
 
 def said(found: Snapshot) -> str:

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from view_snapshots import snapshot, stats
 
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
-from taskmeter.views.columns import summary
-from taskmeter.views.live import Lines, Panel, Silence, display
-from taskmeter.views.terminal import console, line, summary_line, view
+from taskmeter.views.tables.columns import summary
+from taskmeter.views.terminal.live import Lines, Panel, Silence, display
+from taskmeter.views.terminal.tables import console, line, summary_line, view
 
 BAD_NAMES = {
     "[red]markup[/red]": stats(5, ok=(1, 5.0)),

@@ -9,9 +9,9 @@ from view_snapshots import snapshot, stats
 
 from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
 from taskmeter.snapshots.progress import Bar
-from taskmeter.views.bars import Look, bars_view, headline
-from taskmeter.views.terminal import console, line, view
-from taskmeter.views.time_left import left_line, rough, time_left
+from taskmeter.views.tables.bars import Look, bars_view, headline
+from taskmeter.views.tables.time_left import left_line, rough, time_left
+from taskmeter.views.terminal.tables import console, line, view
 
 SOON = Remaining(lower=125.0, expected=181.0, upper=290.0, tasks=1234, idle_seconds=2.0)
 NEVER = Remaining(

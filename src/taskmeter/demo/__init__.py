@@ -10,7 +10,7 @@ from typing import IO
 from taskmeter.connect import Refusal, silence_dask
 from taskmeter.demo.flights import data_file
 from taskmeter.runner import Target, metered, report
-from taskmeter.views.live import display
+from taskmeter.views.terminal.live import display
 
 
 def demonstrate(out: IO[str], *, fast: bool, dashboard_address: str) -> None:

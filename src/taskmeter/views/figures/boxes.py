@@ -18,7 +18,7 @@ from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
 from taskmeter.views.figures.top import REST, Top, top
-from taskmeter.views.spread import Spread, spreads
+from taskmeter.views.tables.spread import Spread, spreads
 
 #: Boxes in one picture, the one of the rest aside.
 MOST_BOXES = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmeter.views.cells import short_name, shorten
+from taskmeter.views.tables.cells import short_name, shorten
 
 #: What makes Bokeh take a text for mathematics never comes in pairs: a space of no width follows.
 _NO_MATHS = str.maketrans({"$": "$\u200b", "\\": "\\\u200b"})

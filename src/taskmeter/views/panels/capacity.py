@@ -21,7 +21,6 @@ from bokeh.models import (
     VArea,
 )
 
-from taskmeter.views.cells import duration, percentage
 from taskmeter.views.figures.capacity import (
     COLOURS,
     IDLE_KINDS,
@@ -34,6 +33,7 @@ from taskmeter.views.figures.palette import BLUE
 from taskmeter.views.figures.view import View
 from taskmeter.views.panels.compute import instants
 from taskmeter.views.panels.style import INK, chart, draw, hover, time_axis, time_of_day
+from taskmeter.views.tables.cells import duration, percentage
 
 #: Kinds that have a bar even when there is nothing of them.
 _ALWAYS: Final = frozenset({"done", "running", "failed", "no-task"})

@@ -11,9 +11,9 @@ from typing import Final
 from bokeh.layouts import column
 from bokeh.models import Div, InlineStyleSheet
 
-from taskmeter.views.cells import percentage, printable, seconds, shorten
 from taskmeter.views.figures.running import RunningRow, RunningTable, running_table
 from taskmeter.views.figures.view import View
+from taskmeter.views.tables.cells import percentage, printable, seconds, shorten
 
 _STYLE: Final = """
 :host { color: inherit; font-size: 12px; overflow: auto; }

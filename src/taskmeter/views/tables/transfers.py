@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.snapshots.stats import Transfers
-from taskmeter.views.cells import bandwidth, count, duration, seconds, short_name, size
-from taskmeter.views.columns import Column
-from taskmeter.views.spread import Spread, spreads
+from taskmeter.views.tables.cells import bandwidth, count, duration, seconds, short_name, size
+from taskmeter.views.tables.columns import Column
+from taskmeter.views.tables.spread import Spread, spreads
 
 #: What stands for the pairs that are not kept apart.
 _OTHERS = "(others)"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from taskmeter.views.cells import LONGEST_NAME, printable, short_name
+from taskmeter.views.tables.cells import LONGEST_NAME, printable, short_name
 
 R = TypeVar("R")
 

@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, GroupStats
-from taskmeter.views.cells import count, duration, instant, printable, seconds, short_name, shorten
-from taskmeter.views.columns import Column
-from taskmeter.views.spread import Spread, spreads
+from taskmeter.views.tables.cells import (
+    count,
+    duration,
+    instant,
+    printable,
+    seconds,
+    short_name,
+    shorten,
+)
+from taskmeter.views.tables.columns import Column
+from taskmeter.views.tables.spread import Spread, spreads
 
 #: Characters for what is not the group's own name.
 _LONGEST_ASIDE = 24

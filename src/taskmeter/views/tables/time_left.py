@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from taskmeter.snapshots.expected import LateAttempt, Remaining
-from taskmeter.views.cells import duration, short_name
-from taskmeter.views.columns import Column
+from taskmeter.views.tables.cells import duration, short_name
+from taskmeter.views.tables.columns import Column
 
 #: So many attempts are named at most.
 _NAMED = 3

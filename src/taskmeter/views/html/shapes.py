@@ -11,7 +11,6 @@ from markupsafe import Markup
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.views.cells import duration, percentage, short_name
 from taskmeter.views.figures.boxes import age, distributions
 from taskmeter.views.figures.shape import (
     Curve,
@@ -23,8 +22,9 @@ from taskmeter.views.figures.shape import (
     survival,
 )
 from taskmeter.views.figures.top import top
-from taskmeter.views.report.markup import element, group, picture, text
-from taskmeter.views.report.scale import Scale, time_scale, time_ticks
+from taskmeter.views.html.markup import element, group, picture, text
+from taskmeter.views.html.scale import Scale, time_scale, time_ticks
+from taskmeter.views.tables.cells import duration, percentage, short_name
 
 #: Prefixes whose distribution is drawn.
 TOP = 6

@@ -13,13 +13,22 @@ from rich.table import Table
 from rich.text import Text
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.capacity import capacity_line, waste_line
-from taskmeter.views.cells import duration, percentage, short_name, shorten
-from taskmeter.views.columns import COLUMNS, REST, Column, Row, Summary, columns, rows, summary
-from taskmeter.views.groups import GROUP_COLUMNS, group_rows
-from taskmeter.views.stalled import STALLED_COLUMNS, stalled_rows
-from taskmeter.views.time_left import LATE_COLUMNS, left_line
-from taskmeter.views.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
+from taskmeter.views.tables.capacity import capacity_line, waste_line
+from taskmeter.views.tables.cells import duration, percentage, short_name, shorten
+from taskmeter.views.tables.columns import (
+    COLUMNS,
+    REST,
+    Column,
+    Row,
+    Summary,
+    columns,
+    rows,
+    summary,
+)
+from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
+from taskmeter.views.tables.stalled import STALLED_COLUMNS, stalled_rows
+from taskmeter.views.tables.time_left import LATE_COLUMNS, left_line
+from taskmeter.views.tables.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
 
 R = TypeVar("R")
 

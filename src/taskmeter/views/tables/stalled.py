@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.cells import duration, printable, short_name, shorten
-from taskmeter.views.columns import Column
+from taskmeter.views.tables.cells import duration, printable, short_name, shorten
+from taskmeter.views.tables.columns import Column
 
 #: What a place in the code is cut to.
 _LONGEST_FRAME = 60

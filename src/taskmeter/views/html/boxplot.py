@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.cells import duration, printable, shorten
 from taskmeter.views.figures.boxes import BoxRow, boxes, wants_log
-from taskmeter.views.report.markup import element, group, picture, text
-from taskmeter.views.report.scale import Scale, time_scale, time_ticks
+from taskmeter.views.html.markup import element, group, picture, text
+from taskmeter.views.html.scale import Scale, time_scale, time_ticks
+from taskmeter.views.tables.cells import duration, printable, shorten
 
 _WIDTH = 1120
 _LEFT, _RIGHT = 230, 940

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from taskmeter.snapshots.expected import Remaining
 from taskmeter.snapshots.progress import Bar
-from taskmeter.views.cells import duration, short_name
-from taskmeter.views.columns import REST
-from taskmeter.views.time_left import rough, time_left
+from taskmeter.views.tables.cells import duration, short_name
+from taskmeter.views.tables.columns import REST
+from taskmeter.views.tables.time_left import rough, time_left
 
 #: Prefixes that have a bar of their own.
 MOST_BARS = 12

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.cells import count, duration, printable
+from taskmeter.views.tables.cells import count, duration, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ from taskmeter.attempts.attempt import OTHER, OUTCOMES
 from taskmeter.attempts.idle_reasons import REASONS
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import ActivityTotals
-from taskmeter.views.cells import bandwidth, count, duration, percentage, size
-from taskmeter.views.columns import STAGES, Row, rows
 from taskmeter.views.figures.running import RunningRow, running_table
-from taskmeter.views.groups import GroupRow, group_rows
-from taskmeter.views.report.table import Figure, Table, Words, table
-from taskmeter.views.spread import Spread
-from taskmeter.views.summary import IDLE, WASTED
-from taskmeter.views.transfers import PairRow, pair_rows
+from taskmeter.views.html.table import Figure, Table, Words, table
+from taskmeter.views.tables.cells import bandwidth, count, duration, percentage, size
+from taskmeter.views.tables.columns import STAGES, Row, rows
+from taskmeter.views.tables.groups import GroupRow, group_rows
+from taskmeter.views.tables.spread import Spread
+from taskmeter.views.tables.summary import IDLE, WASTED
+from taskmeter.views.tables.transfers import PairRow, pair_rows
 
 #: The most rows of the tables that may be long, but for that of prefixes, which is complete.
 MOST_ROWS = 2000

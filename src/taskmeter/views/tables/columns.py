@@ -12,8 +12,8 @@ from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
-from taskmeter.views.cells import count, duration, percentage, seconds, short_name, size
-from taskmeter.views.spread import Spread, spreads
+from taskmeter.views.tables.cells import count, duration, percentage, seconds, short_name, size
+from taskmeter.views.tables.spread import Spread, spreads
 
 R = TypeVar("R")
 

@@ -16,20 +16,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.cells import duration, percentage, printable
-from taskmeter.views.columns import summary
 from taskmeter.views.figures.capacity import GROUPS
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.figures.palette import SERIES
-from taskmeter.views.report import tables
-from taskmeter.views.report.area import area, legend
-from taskmeter.views.report.boxplot import boxplot
-from taskmeter.views.report.breakdown import breakdown
-from taskmeter.views.report.course import settled
-from taskmeter.views.report.facts import Facts, instant, listed
-from taskmeter.views.report.shapes import shapes
-from taskmeter.views.summary import sentences
-from taskmeter.views.transfers import MOVED_COLUMNS, moved
+from taskmeter.views.html import tables
+from taskmeter.views.html.area import area, legend
+from taskmeter.views.html.boxplot import boxplot
+from taskmeter.views.html.breakdown import breakdown
+from taskmeter.views.html.course import settled
+from taskmeter.views.html.facts import Facts, instant, listed
+from taskmeter.views.html.shapes import shapes
+from taskmeter.views.tables.cells import duration, percentage, printable
+from taskmeter.views.tables.columns import summary
+from taskmeter.views.tables.summary import sentences
+from taskmeter.views.tables.transfers import MOVED_COLUMNS, moved
 
 
 def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Moment] = ()) -> str:
@@ -112,7 +112,7 @@ def _moved(snapshot: Snapshot) -> list[list[str]]:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("taskmeter.views.report"),
+        loader=PackageLoader("taskmeter.views.html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,7 +11,7 @@ from typing import IO, Protocol
 from rich.console import Console
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.terminal import console, line, view
+from taskmeter.views.terminal.tables import console, line, view
 
 #: Lines of a panel, where the terminal has room for them.
 PANEL_LINES = 14

@@ -1,0 +1,1 @@
+"""Tables that a terminal and the report show."""

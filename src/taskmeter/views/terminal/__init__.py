@@ -1,0 +1,1 @@
+"""Tables and the live view in a terminal."""
