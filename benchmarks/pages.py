@@ -42,7 +42,7 @@ from distributed import Scheduler
 
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.plugins import dashboard, feed
+from taskmeter.dashboard import application, snapshot_cache
 from taskmeter.plugins.scheduler import SchedulerMeter
 from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.sample_buffers import Samples
@@ -161,10 +161,10 @@ class Watched:
         self.taking: list[float] = []
         #: the pages and documents that there were
         self.pages: list[weakref.ref[Any]] = []
-        tick, work, begin = dashboard.Page._tick, dashboard._work, dashboard.Page.__init__
-        view = feed.Feed.view
+        tick, work, begin = application.Page._tick, application._work, application.Page.__init__
+        view = snapshot_cache.Feed.view
 
-        def timed_view(self_: feed.Feed) -> Any:
+        def timed_view(self_: snapshot_cache.Feed) -> Any:
             started = thread_time()
             found = view(self_)
             self.taking.append((thread_time() - started) * 1e3)
@@ -198,10 +198,10 @@ class Watched:
             begin(page, *args, **kwargs)
             self.pages += [weakref.ref(page), weakref.ref(page._doc)]
 
-        feed.Feed.view = timed_view
-        dashboard._work = timed_work
-        dashboard.Page._tick = timed_tick
-        dashboard.Page.__init__ = noted
+        snapshot_cache.Feed.view = timed_view
+        application._work = timed_work
+        application.Page._tick = timed_tick
+        application.Page.__init__ = noted
 
 
 class Yielded:

@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster
 from playwright import sync_api as playwright
 
 import taskmeter
-from taskmeter.plugins import pages as taskmeter_pages
+from taskmeter.dashboard import mount as taskmeter_pages
 from taskmeter.snapshots.stats import COMPUTE
 
 #: Debian's: "make test" installs it.
@@ -386,7 +386,7 @@ def test_without_a_dashboard_there_are_no_pages():
 
 
 def test_without_bokeh_there_are_no_pages(monkeypatch, caplog):
-    monkeypatch.setitem(sys.modules, "taskmeter.plugins.dashboard", None)
+    monkeypatch.setitem(sys.modules, "taskmeter.dashboard.application", None)
     dask_s = SimpleNamespace(app_paths=set())
     scheduler = SimpleNamespace(http_application=SimpleNamespace(applications=[dask_s]))
     with caplog.at_level("DEBUG", logger="taskmeter"):

@@ -20,6 +20,7 @@ from taskmeter.cluster.monotone import Ratchet
 from taskmeter.cluster.rate_limit import Pacer
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.config import Settings
+from taskmeter.dashboard.mount import add_pages
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import internals
@@ -29,7 +30,6 @@ from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.internals import contained, count_error, logger
 from taskmeter.plugins.loader import LOADER, make_loader
 from taskmeter.plugins.outstanding import Outstanding
-from taskmeter.plugins.pages import add_pages
 from taskmeter.plugins.steering import Steering
 from taskmeter.plugins.transferring import Transferring
 from taskmeter.plugins.transits import Transits

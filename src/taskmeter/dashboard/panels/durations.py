@@ -21,12 +21,22 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
+from taskmeter.dashboard.panels.style import (
+    INK,
+    chart,
+    draw,
+    hover,
+    legend,
+    note,
+    say,
+    select,
+    ticks,
+)
 from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.figures.boxes import BY, SORTS, BoxRow, actions, boxes, wants_log
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import BLUE, GREY, ORANGE, SKY, VERMILLION
 from taskmeter.views.figures.view import View
-from taskmeter.views.panels.style import INK, chart, draw, hover, legend, note, say, select, ticks
 from taskmeter.views.tables.cells import percentage, seconds
 
 AUTO: Final = "automatic"

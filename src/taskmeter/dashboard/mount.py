@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from taskmeter.plugins.feed import Feed
+from taskmeter.dashboard.snapshot_cache import Feed
 from taskmeter.plugins.internals import logger
 from taskmeter.snapshots.snapshot import Snapshot
 
@@ -40,7 +40,7 @@ def add_pages(
         return _nothing
     try:
         # Bokeh is optional, and slow to import: pip install 'taskmeter[dashboard]'
-        from taskmeter.plugins.dashboard import Pages, of_dask  # noqa: PLC0415 (see above)
+        from taskmeter.dashboard.application import Pages, of_dask  # noqa: PLC0415 (see above)
     except ImportError as error:
         logger.debug("taskmeter: there are no pages in the dashboard: %s", error)
         return _nothing

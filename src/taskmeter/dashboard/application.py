@@ -20,17 +20,17 @@ from distributed.dashboard.scheduler import template_variables
 from jinja2 import ChoiceLoader, FunctionLoader
 from tornado.ioloop import IOLoop
 
-from taskmeter.plugins.feed import INTERVAL_SECONDS, Feed
+from taskmeter.dashboard.panels.capacity import CapacityPanel
+from taskmeter.dashboard.panels.compute import ComputePanel
+from taskmeter.dashboard.panels.distribution import DistributionPanel
+from taskmeter.dashboard.panels.durations import DurationsPanel
+from taskmeter.dashboard.panels.headline import HeadlinePanel
+from taskmeter.dashboard.panels.panel import Panel
+from taskmeter.dashboard.panels.running import RunningPanel
+from taskmeter.dashboard.panels.style import follow_theme
+from taskmeter.dashboard.panels.transfers import TransfersPanel
+from taskmeter.dashboard.snapshot_cache import INTERVAL_SECONDS, Feed
 from taskmeter.plugins.internals import contained, count_error
-from taskmeter.views.panels.capacity import CapacityPanel
-from taskmeter.views.panels.compute import ComputePanel
-from taskmeter.views.panels.distribution import DistributionPanel
-from taskmeter.views.panels.durations import DurationsPanel
-from taskmeter.views.panels.headline import HeadlinePanel
-from taskmeter.views.panels.panel import Panel
-from taskmeter.views.panels.running import RunningPanel
-from taskmeter.views.panels.style import follow_theme
-from taskmeter.views.panels.transfers import TransfersPanel
 
 #: The pictures, in the order in which a page has them.
 PANELS: Final[tuple[type[Any], ...]] = (

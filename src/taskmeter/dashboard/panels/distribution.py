@@ -11,6 +11,7 @@ import numpy as np
 from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource, LegendItem, Line, Quad, Scatter, Step
 
+from taskmeter.dashboard.panels.style import chart, draw, hover, legend, note, say, select, ticks
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
@@ -27,7 +28,6 @@ from taskmeter.views.figures.shape import (
 )
 from taskmeter.views.figures.top import top
 from taskmeter.views.figures.view import View
-from taskmeter.views.panels.style import chart, draw, hover, legend, note, say, select, ticks
 from taskmeter.views.tables.cells import percentage, seconds
 
 #: What stands for the prefix that took most time, whichever that is.

@@ -21,6 +21,8 @@ from bokeh.models import (
     VArea,
 )
 
+from taskmeter.dashboard.panels.compute import instants
+from taskmeter.dashboard.panels.style import INK, chart, draw, hover, time_axis, time_of_day
 from taskmeter.views.figures.capacity import (
     COLOURS,
     IDLE_KINDS,
@@ -31,8 +33,6 @@ from taskmeter.views.figures.capacity import (
 from taskmeter.views.figures.history import stepped
 from taskmeter.views.figures.palette import BLUE
 from taskmeter.views.figures.view import View
-from taskmeter.views.panels.compute import instants
-from taskmeter.views.panels.style import INK, chart, draw, hover, time_axis, time_of_day
 from taskmeter.views.tables.cells import duration, percentage
 
 #: Kinds that have a bar even when there is nothing of them.

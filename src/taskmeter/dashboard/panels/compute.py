@@ -12,13 +12,7 @@ import numpy as np
 from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, LegendItem, Line, NumeralTickFormatter, VArea
 
-from taskmeter.distributions.grid import Floats
-from taskmeter.views.figures.history import Moment, compute_layers, stepped
-from taskmeter.views.figures.label import label
-from taskmeter.views.figures.palette import BLUE, GREY, SKY, Colours
-from taskmeter.views.figures.top import REST
-from taskmeter.views.figures.view import View
-from taskmeter.views.panels.style import (
+from taskmeter.dashboard.panels.style import (
     chart,
     draw,
     hover,
@@ -28,6 +22,12 @@ from taskmeter.views.panels.style import (
     time_axis,
     time_of_day,
 )
+from taskmeter.distributions.grid import Floats
+from taskmeter.views.figures.history import Moment, compute_layers, stepped
+from taskmeter.views.figures.label import label
+from taskmeter.views.figures.palette import BLUE, GREY, SKY, Colours
+from taskmeter.views.figures.top import REST
+from taskmeter.views.figures.view import View
 
 #: Prefixes with a layer of their own.
 MOST_LAYERS: Final = 6
