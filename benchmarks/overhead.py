@@ -35,7 +35,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import ClientState, WorkerState
 
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.series import DURATION, ON_WORKER, WAIT, Series

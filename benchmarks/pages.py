@@ -43,7 +43,7 @@ from distributed import Scheduler
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.dashboard import application, snapshot_cache
-from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.series import (

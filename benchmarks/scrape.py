@@ -49,7 +49,7 @@ from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import mount
-from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.wire import pack
 from taskmeter.snapshots.snapshot import Snapshot

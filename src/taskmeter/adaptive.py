@@ -10,7 +10,7 @@ from distributed.deploy import Adaptive
 from distributed.protocol import pickle
 
 from taskmeter.install import installed
-from taskmeter.plugins.scheduler import NEED_OP
+from taskmeter.plugins.scheduler.plugin import NEED_OP
 from taskmeter.policies.hysteresis import ScaleTo, Steady
 from taskmeter.policies.scaling import Need
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from distributed import Scheduler
 
-from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 
 logger = logging.getLogger("taskmeter")
 

@@ -15,7 +15,7 @@ from distributed.utils_test import gen_cluster
 from real_clusters import nap, wait_until
 
 import taskmeter
-from taskmeter.plugins.worker import EXTENSION, STREAM_OP
+from taskmeter.plugins.worker.plugin import EXTENSION, STREAM_OP
 from taskmeter.protocol.samples_delta import Parcel, to_plain
 from taskmeter.protocol.wire import pack_parcel
 from taskmeter.snapshots.snapshot import Snapshot

@@ -9,7 +9,7 @@ import pytest
 from distributed import wait
 from real_clusters import metered_cluster, nap, wait_until
 
-from taskmeter.plugins import steering
+from taskmeter.plugins.scheduler.plugin import duration_writer
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_error_switches_it_off_for_good_and_dask_goes_on(steered, monkeypatch
     def broken(*args, **kwargs):
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr(steering, "write", broken)
+    monkeypatch.setattr(duration_writer, "write", broken)
     # it decides anew when more is known
     wait(client.map(nap, [0.02] * 20, pure=False))
     wait_until(lambda: meter.steering.mode == "off", what="the end of it")

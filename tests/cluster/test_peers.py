@@ -12,8 +12,8 @@ from distributed.utils_test import gen_cluster
 from real_clusters import metered_cluster, wait_until
 
 import taskmeter
-from taskmeter.plugins.scheduler import SchedulerMeter
-from taskmeter.plugins.worker import EXTENSION, STREAM_OP, WorkerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
+from taskmeter.plugins.worker.plugin import EXTENSION, STREAM_OP, WorkerMeter
 from taskmeter.protocol.report import Report, to_plain
 from taskmeter.protocol.wire import pack
 

@@ -14,7 +14,7 @@ from virtual_cluster.cluster import Work, virtual_cluster
 from virtual_cluster.network import Network
 from virtual_cluster.paired import ratio
 
-from taskmeter.plugins import internals
+from taskmeter.plugins import dask_internals
 from taskmeter.protocol.report import PROTOCOL
 
 #: small enough for a test, and still with stealing and resets of Dask's averages
@@ -251,7 +251,7 @@ def test_an_error_in_a_heartbeat_ends_writing_and_dask_goes_on(monkeypatch):
             steering = cluster.meter.steering
             prefix = cluster.scheduler.task_prefixes["work"]
             assert prefix.duration_average == steering.means[prefix] == pytest.approx(2.0, abs=0.5)
-            monkeypatch.setattr(internals, "executing", broken)
+            monkeypatch.setattr(dask_internals, "executing", broken)
             await cluster.wait(cluster.submit(works[40:]))
             assert cluster.closed_by_heartbeat == 0
             assert len(cluster.scheduler.workers) == 4

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from taskmeter.plugins.digests import Digests, series_of
+from taskmeter.plugins.worker.digests import Digests, series_of
 from taskmeter.protocol.series import ACTIVITY, ACTIVITY_BYTES, ACTIVITY_COUNT, Series
 
 SPAN = "a span's id"

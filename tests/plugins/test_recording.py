@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.plugins.recording import Recording, actions
+from taskmeter.plugins.worker.recording import Recording, actions
 from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,

@@ -1,6 +1,6 @@
 import pytest
 
-from taskmeter.plugins.transitions import meaning
+from taskmeter.plugins.worker.transitions import meaning
 
 
 @pytest.mark.parametrize(

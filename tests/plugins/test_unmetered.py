@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskmeter.plugins.unmetered import UnmeteredWorkers
+from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 
 GRACE = 2.0

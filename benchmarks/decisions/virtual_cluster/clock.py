@@ -20,10 +20,10 @@ READERS = (
     ("distributed.worker_state_machine", "time"),
     ("distributed.worker_state_machine", "monotonic"),
     ("distributed.deploy.adaptive_core", "time"),
-    ("taskmeter.plugins.scheduler", "time"),
-    ("taskmeter.plugins.scheduler", "monotonic"),
-    ("taskmeter.plugins.transits", "monotonic"),
-    ("taskmeter.plugins.answers", "monotonic"),
+    ("taskmeter.plugins.scheduler.plugin", "time"),
+    ("taskmeter.plugins.scheduler.plugin", "monotonic"),
+    ("taskmeter.plugins.scheduler.transition_hook", "monotonic"),
+    ("taskmeter.plugins.scheduler.handlers", "monotonic"),
     ("taskmeter.adaptive", "monotonic"),
 )
 

@@ -14,7 +14,7 @@ from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import ClientState, WorkerState, heartbeat_interval
 
-from taskmeter.plugins.scheduler import SchedulerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from virtual_cluster.clock import Clock, virtual_time
 from virtual_cluster.network import Network
 from virtual_cluster.worker import SimulatedWorker

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.plugins import internals
-from taskmeter.plugins.digests import Add, Digests, series_of
-from taskmeter.plugins.internals import count_error
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.dask_internals import count_error
+from taskmeter.plugins.worker.digests import Add, Digests, series_of
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.samples_delta import Parcel
 from taskmeter.protocol.series import (
@@ -151,13 +151,13 @@ class Recording:
         self.samples.attempt(
             key=task.key,
             prefix=prefix,
-            group=internals.group_of(task.key),
-            span_id=internals.span_id(task),
+            group=dask_internals.group_of(task.key),
+            span_id=dask_internals.span_id(task),
             start=start,
             stop=stop,
             seconds=seconds,
             ok=ok,
-            output_bytes=internals.output_bytes(task) if ok else None,
+            output_bytes=dask_internals.output_bytes(task) if ok else None,
         )
 
     # Events that Dask digests
@@ -190,7 +190,7 @@ class Recording:
 
     def _transfer(self, bandwidth: float) -> None:  # noqa: ARG002 (Dask's own, too low for short ones)
         try:
-            transfer = internals.latest_transfer(self.worker)
+            transfer = dask_internals.latest_transfer(self.worker)
             if transfer is not None:
                 self._record_transfer(*transfer)
         except Exception:  # noqa: BLE001 (Dask is in the middle of its own work)

@@ -19,13 +19,13 @@ from taskmeter.cluster.distributions import Measurements
 from taskmeter.cluster.monotone import Ratchet
 from taskmeter.config import Settings
 from taskmeter.exporters.prometheus import Exporter
-from taskmeter.plugins import internals
-from taskmeter.plugins.cpu import CpuClocks, innermost_frame
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.dask_internals import contained, count_error
 from taskmeter.plugins.http import Mount, mount
-from taskmeter.plugins.internals import contained, count_error
-from taskmeter.plugins.loader import METER
-from taskmeter.plugins.recording import Recording
-from taskmeter.plugins.transitions import ACTIVE, PENDING, meaning
+from taskmeter.plugins.worker.cpu import CpuClocks, innermost_frame
+from taskmeter.plugins.worker.loader import METER
+from taskmeter.plugins.worker.recording import Recording
+from taskmeter.plugins.worker.transitions import ACTIVE, PENDING, meaning
 from taskmeter.protocol.report import Report, Reporter
 from taskmeter.protocol.samples_delta import Parcel
 from taskmeter.protocol.wire import pack, pack_parcel
@@ -121,7 +121,7 @@ class WorkerMeter(WorkerPlugin):
             stalled_seconds=settings.stalled_seconds,
         )
         self._cpu = CpuClocks()
-        self._threads = Integral(now, internals.states_of_threads(worker))
+        self._threads = Integral(now, dask_internals.states_of_threads(worker))
         self._take_over(now, wall)
         worker.handlers[REPORT_OP] = self.serve_report
         if self.reporting:
@@ -152,13 +152,13 @@ class WorkerMeter(WorkerPlugin):
             contained(self.errors, "unmount", self._mount.unmount)()
 
     def _take_over(self, now: float, wall: float) -> None:
-        for task in internals.running_tasks(self.worker):
-            began = internals.code_start(task)
+        for task in dask_internals.running_tasks(self.worker):
+            began = dask_internals.code_start(task)
             age = 0.0 if began is None else max(0.0, wall - began)
             self._live[task.key] = live = _Live(task.run_id, now, wall, len(task.startstops))
             live.begun = True
             self.ledger.start(task.key, task.run_id, task.prefix, now - age, metered_from=now)
-            if internals.has_seceded(self.worker, task):
+            if dask_internals.has_seceded(self.worker, task):
                 self.ledger.secede(task.key, task.run_id, now)
 
     # Hooks
@@ -179,11 +179,11 @@ class WorkerMeter(WorkerPlugin):
             count_error(self.errors, "worker transition")
 
     def _note_threads(self, now: float) -> None:
-        self._threads.change(internals.states_of_threads(self.worker), now)
+        self._threads.change(dask_internals.states_of_threads(self.worker), now)
 
     def _note(self, key: Key, start: str, finish: str) -> None:
         now = monotonic()
-        task = internals.worker_task(self.worker, key)
+        task = dask_internals.worker_task(self.worker, key)
         if task is None:
             self._end(key, None, "cancelled", now)
             return
@@ -191,8 +191,8 @@ class WorkerMeter(WorkerPlugin):
             start=start,
             finish=finish,
             state=task.state,
-            running=internals.holds_slot_or_seceded(self.worker, task),
-            seceded=internals.has_seceded(self.worker, task),
+            running=dask_internals.holds_slot_or_seceded(self.worker, task),
+            seceded=dask_internals.has_seceded(self.worker, task),
         )
         if event is None:
             return
@@ -216,7 +216,7 @@ class WorkerMeter(WorkerPlugin):
     def _begin(self, key: Key, task: Any, now: float) -> None:
         """Move an attempt's start from the hook to its code, once that is known."""
         live = self._live[key]
-        began = internals.code_start(task)
+        began = dask_internals.code_start(task)
         if live.begun or began is None or began < live.hooked_wall:
             return
         # A difference on one clock; a wall clock that was set meanwhile must not hurt.
@@ -229,9 +229,9 @@ class WorkerMeter(WorkerPlugin):
         live = self._live[key]
         if task is not None:
             self._begin(key, task, now)
-            seconds = internals.compute_seconds(task.startstops, skip=live.earlier)
+            seconds = dask_internals.compute_seconds(task.startstops, skip=live.earlier)
         del self._live[key]
-        cpu = self._cpu.end(key, internals.thread_of_result(self.worker, key), now)
+        cpu = self._cpu.end(key, dask_internals.thread_of_result(self.worker, key), now)
         if cpu is not None:
             self.ledger.note_cpu(key, live.run_id, cpu, now, moved=True)
         took = self.ledger.end(key, live.run_id, outcome, now, seconds)
@@ -249,8 +249,8 @@ class WorkerMeter(WorkerPlugin):
     def _sweep(self, now: float) -> None:
         """End the attempts whose end no transition told, such as a key scattered meanwhile."""
         for key in tuple(self._live):
-            task = internals.worker_task(self.worker, key)
-            if task is not None and internals.holds_slot_or_seceded(self.worker, task):
+            task = dask_internals.worker_task(self.worker, key)
+            if task is not None and dask_internals.holds_slot_or_seceded(self.worker, task):
                 self._begin(key, task, now)
             else:
                 kept = task is not None and task.state == "memory"
@@ -260,7 +260,7 @@ class WorkerMeter(WorkerPlugin):
         """Read the CPU clocks of attempts in flight, and see where those are that stand still."""
         if not self._cpu:
             return
-        for key, thread in internals.threads_of_tasks(self.worker).items():
+        for key, thread in dask_internals.threads_of_tasks(self.worker).items():
             live = self._live.get(key)
             found = None if live is None else self._cpu.read(key, thread, now)
             if live is not None and found is not None:
@@ -277,7 +277,7 @@ class WorkerMeter(WorkerPlugin):
 
     def _send(self) -> None:
         self._due = None
-        gap = internals.report_gap(self.worker) / REPORTS_A_HEARTBEAT
+        gap = dask_internals.report_gap(self.worker) / REPORTS_A_HEARTBEAT
         self._earliest = monotonic() + gap
         if not self.reporting or self.worker.status.name not in {"running", "paused"}:
             return
@@ -289,7 +289,7 @@ class WorkerMeter(WorkerPlugin):
     def _tend(self) -> None:
         now = monotonic()
         if now >= self._next_parcel:
-            self._next_parcel = now + internals.report_gap(self.worker)
+            self._next_parcel = now + dask_internals.report_gap(self.worker)
             self._tell()
 
     def _tell(self, *, report: bool = False) -> None:

@@ -23,18 +23,18 @@ from taskmeter.config import Settings
 from taskmeter.dashboard.mount import add_pages
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
-from taskmeter.plugins import internals
-from taskmeter.plugins.answers import Answers
-from taskmeter.plugins.forecasting import Forecasting
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.dask_internals import contained, count_error, logger
 from taskmeter.plugins.http import Mount, mount
-from taskmeter.plugins.internals import contained, count_error, logger
-from taskmeter.plugins.loader import LOADER, make_loader
-from taskmeter.plugins.outstanding import Outstanding
-from taskmeter.plugins.steering import Steering
-from taskmeter.plugins.transferring import Transferring
-from taskmeter.plugins.transits import Transits
-from taskmeter.plugins.unmetered import UnmeteredWorkers
-from taskmeter.plugins.worker import EXTENSION, REPORT_OP, STREAM_OP
+from taskmeter.plugins.scheduler.bandwidth_writer import Transferring
+from taskmeter.plugins.scheduler.duration_writer import Steering
+from taskmeter.plugins.scheduler.estimates import Forecasting
+from taskmeter.plugins.scheduler.handlers import Answers
+from taskmeter.plugins.scheduler.remaining_work import Outstanding
+from taskmeter.plugins.scheduler.transition_hook import Transits
+from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
+from taskmeter.plugins.worker.loader import LOADER, make_loader
+from taskmeter.plugins.worker.plugin import EXTENSION, REPORT_OP, STREAM_OP
 from taskmeter.protocol.report import PROTOCOL, ReportError
 from taskmeter.protocol.wire import pack_snapshot, unpack, unpack_parcel
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
@@ -269,7 +269,7 @@ class SchedulerMeter(SchedulerPlugin):
             return
         self.unmetered.forget(worker)
         self.fleet.apply(
-            worker, report, monotonic(), interval=internals.heartbeat_interval(self.scheduler)
+            worker, report, monotonic(), interval=dask_internals.heartbeat_interval(self.scheduler)
         )
 
     def measure(self, worker: str, samples: Any) -> None:
@@ -285,7 +285,7 @@ class SchedulerMeter(SchedulerPlugin):
             worker,
             parcel,
             monotonic(),
-            span=partial(internals.span_name, self.scheduler),
+            span=partial(dask_internals.span_name, self.scheduler),
             present=self.scheduler.workers.__contains__,
         )
         if new and worker in self.scheduler.workers:
@@ -339,12 +339,12 @@ class SchedulerMeter(SchedulerPlugin):
     def _estimate(self, now: float) -> None:
         if not self.unmetered:
             return
-        interval = internals.heartbeat_interval(self.scheduler)
+        interval = dask_internals.heartbeat_interval(self.scheduler)
         for address in self.unmetered:
             ws = self.scheduler.workers.get(address)
             if ws is not None:
                 age = max(0.0, time() - ws.last_seen)
-                self.unmetered.observe(address, internals.executing(ws), age, now)
+                self.unmetered.observe(address, dask_internals.executing(ws), age, now)
         grace = GRACE_INTERVALS * interval
         for address, report in self.unmetered.reports(now, grace, self._run_id):
             self.fleet.apply(address, report, now, interval=interval, estimated=True)
@@ -367,7 +367,7 @@ class SchedulerMeter(SchedulerPlugin):
                 (a.key, a.run_id)
                 for a in meter.running()
                 if not a.cancelled
-                and not internals.is_processing(self.scheduler, a.key, worker, a.run_id)
+                and not dask_internals.is_processing(self.scheduler, a.key, worker, a.run_id)
             }
             self.fleet.end(worker, ended)
         return self.fleet.snapshot(

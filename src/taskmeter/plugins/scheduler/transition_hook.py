@@ -10,11 +10,11 @@ from typing import Any
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.state_seconds import Row
 from taskmeter.cluster.cluster import Fleet
-from taskmeter.plugins import internals
-from taskmeter.plugins.forecasting import Note
-from taskmeter.plugins.internals import count_error
-from taskmeter.plugins.states import LostResults, TaskStates, WorkerStates
-from taskmeter.plugins.unmetered import UnmeteredWorkers
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.dask_internals import count_error
+from taskmeter.plugins.scheduler.estimates import Note
+from taskmeter.plugins.scheduler.states import LostResults, TaskStates, WorkerStates
+from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
 from taskmeter.protocol.series import NO_WORKER, QUEUED, WAIT, Series
 
 #: States in which a task waits on the scheduler for a worker.
@@ -141,7 +141,7 @@ class Transits:
         """Note that a task is done on its worker."""
         startstops = kwargs.get("startstops")
         if finish == "memory":
-            self.lost_results.finished(task, internals.compute_seconds(startstops))
+            self.lost_results.finished(task, dask_internals.compute_seconds(startstops))
         if self._unmetered:
             worker = kwargs.get("worker")
             self._unmetered.note(task.key, task.prefix.name, finish, now, worker, startstops)

@@ -8,9 +8,9 @@ from time import monotonic
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.plugins import internals
-from taskmeter.plugins.forecasting import Forecasting
-from taskmeter.plugins.outstanding import LEFT, Outstanding, counted
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.scheduler.estimates import Forecasting
+from taskmeter.plugins.scheduler.remaining_work import LEFT, Outstanding, counted
 from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
 
@@ -61,12 +61,12 @@ class Answers:
         now = monotonic()
         if keys is None:
             counts = {
-                name: (internals.state_counts(prefix), internals.computed(prefix))
+                name: (dask_internals.state_counts(prefix), dask_internals.computed(prefix))
                 for name, prefix in self._scheduler.task_prefixes.items()
             }
             remaining, unknown = await self._remaining(now, None), 0
         else:
-            tasks, unknown = internals.with_dependencies(self._scheduler, keys, whole=whole)
+            tasks, unknown = dask_internals.with_dependencies(self._scheduler, keys, whole=whole)
             counts = {
                 name: (row, row["memory"] + row["released"]) for name, row in counted(tasks).items()
             }
@@ -119,7 +119,7 @@ class Answers:
             than there are idle threads.
         """
         wanted = set(keys)
-        idle = dict(internals.idle_threads(self._scheduler))
+        idle = dict(dask_internals.idle_threads(self._scheduler))
         found: dict[Key, list[str]] = {}
         for key, worker in self._late(wanted).items():
             others = [address for address, threads in idle.items() if threads and address != worker]

@@ -8,7 +8,7 @@ from typing import Any
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.state_seconds import Occupancy, Row
 from taskmeter.attempts.time_integral import Integral
-from taskmeter.plugins import internals
+from taskmeter.plugins import dask_internals
 
 
 class TaskStates:
@@ -24,11 +24,11 @@ class TaskStates:
 
     def __init__(self, scheduler: Any, *, max_prefixes: int) -> None:
         self._scheduler = scheduler
-        self._occupancy = Occupancy(internals.task_states(), max_prefixes=max_prefixes)
+        self._occupancy = Occupancy(dask_internals.task_states(), max_prefixes=max_prefixes)
         #: {Dask's prefix: its row}
         self.rows: dict[Any, Row] = {}
         for prefix in scheduler.task_prefixes.values():
-            counts = internals.state_counts(prefix)
+            counts = dask_internals.state_counts(prefix)
             # Dask never drops a prefix; those without tasks may never have any again
             if any(counts.values()):
                 self._occupancy.begin(prefix.name, counts)
@@ -49,7 +49,7 @@ class TaskStates:
 
     def _tasks(self) -> dict[str, Mapping[str, int]]:
         prefixes = self._scheduler.task_prefixes
-        return {name: internals.state_counts(prefix) for name, prefix in prefixes.items()}
+        return {name: dask_internals.state_counts(prefix) for name, prefix in prefixes.items()}
 
 
 class WorkerStates:
@@ -91,7 +91,7 @@ class WorkerStates:
         running = len(scheduler.running)
         paused = retiring = 0
         if running != len(scheduler.workers):
-            paused, retiring = internals.workers_that_start_nothing(scheduler)
+            paused, retiring = dask_internals.workers_that_start_nothing(scheduler)
         self._others.change({"running": running, "paused": paused, "retiring": retiring}, now)
 
     def seconds(self, now: float) -> dict[str, float]:

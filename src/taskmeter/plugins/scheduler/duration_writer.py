@@ -12,8 +12,8 @@ from typing import Any
 
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Outlook
-from taskmeter.plugins import internals
-from taskmeter.plugins.internals import count_error, logger
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.dask_internals import count_error, logger
 from taskmeter.policies.durations import ErrorSummary, EstimateErrors, write
 
 #: Do nothing; compare the two; write.
@@ -61,7 +61,7 @@ class Steering:
         if not self.means:
             return
         try:
-            for task in internals.executing(worker_state):
+            for task in dask_internals.executing(worker_state):
                 prefix = task.group.prefix
                 if prefix in self.means:
                     prefix.duration_average = self.means[prefix]
@@ -93,7 +93,7 @@ class Steering:
                 continue
             self._decided[name] = estimate
             expected = outlook.expectation(name)
-            dask = internals.expected_by_dask(self._scheduler, name) or 0.0
+            dask = dask_internals.expected_by_dask(self._scheduler, name) or 0.0
             self._figures[name] = (expected.mean, dask)
             if self.mode != "on":
                 continue
@@ -103,7 +103,7 @@ class Steering:
                 completions=estimate.completions,
                 # the first time also what Dask has already: a heartbeat may reset it at any moment
                 dask_average=prefix.duration_average if prefix in self.means else -1.0,
-                configured=internals.has_default_duration(name),
+                configured=dask_internals.has_default_duration(name),
                 last=self.means.get(prefix),
             )
             if decision is not None:

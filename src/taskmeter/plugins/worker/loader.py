@@ -28,7 +28,7 @@ def make_loader() -> bytes:
             import logging  # noqa: PLC0415 (pickled by value)
 
             try:
-                from taskmeter.plugins.worker import (  # noqa: PLC0415 (may be missing)
+                from taskmeter.plugins.worker.plugin import (  # noqa: PLC0415 (may be missing)
                     WorkerMeter,
                 )
 

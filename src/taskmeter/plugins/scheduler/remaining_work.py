@@ -10,9 +10,9 @@ from math import inf
 from typing import Any
 
 from taskmeter.cluster.cluster import Fleet
-from taskmeter.plugins import internals
-from taskmeter.plugins.forecasting import Forecasting, awaited
-from taskmeter.plugins.internals import count_error
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.dask_internals import count_error
+from taskmeter.plugins.scheduler.estimates import Forecasting, awaited
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.completion_time import Eta, eta
 from taskmeter.policies.cost import Cost, cost, residual
@@ -230,7 +230,7 @@ class Outstanding:
         scheduler = self._scheduler
         workers = len(scheduler.workers)
         threads = scheduler.total_nthreads / workers if workers else threads_per_worker or 1
-        used, limit = internals.memory(scheduler)
+        used, limit = dask_internals.memory(scheduler)
         return need(
             self.load(),
             target=target_seconds,
@@ -267,7 +267,7 @@ class Outstanding:
 
     def _counts(self) -> Mapping[str, Mapping[str, int]]:
         return {
-            name: internals.state_counts(prefix)
+            name: dask_internals.state_counts(prefix)
             for name, prefix in self._scheduler.task_prefixes.items()
         }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.plugins import internals
+from taskmeter.plugins import dask_internals
 from taskmeter.protocol.report import Report, Reporter
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 from taskmeter.snapshots.stats import COMPUTE
@@ -121,7 +121,7 @@ class UnmeteredWorkers:
         startstops: Any,
     ) -> None:
         ledger = account.reporter.ledger
-        seconds = internals.compute_seconds(startstops)
+        seconds = dask_internals.compute_seconds(startstops)
         if not ledger.is_running(key, _RUN_ID):
             if seconds is None:
                 return

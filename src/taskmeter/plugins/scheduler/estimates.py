@@ -11,8 +11,8 @@ from taskmeter.cluster.cluster import Fleet
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
 from taskmeter.estimation.stragglers import Late
-from taskmeter.plugins import internals
-from taskmeter.plugins.steering import Steering, typical_error
+from taskmeter.plugins import dask_internals
+from taskmeter.plugins.scheduler.duration_writer import Steering, typical_error
 from taskmeter.policies.durations import ErrorSummary
 from taskmeter.snapshots.expected import Expected, LateAttempt
 
@@ -105,7 +105,7 @@ class Forecasting:
             self.last_end = max(self.last_end, self._at + notes[-1][2])
             wanted = self.forecasts.wanted(name, [note[0].key for note in notes])
             for note in compress(notes, wanted):
-                attempt = internals.attempt_of(note[0])
+                attempt = dask_internals.attempt_of(note[0])
                 if attempt not in self._seceded:
                     made = self._make(name, attempt, note)
                     if made is not None:
@@ -113,7 +113,7 @@ class Forecasting:
 
     def _make(self, prefix: str, attempt: tuple[Key, int], note: Note) -> Completed | None:
         task, finish, t, kwargs = note
-        seconds = internals.compute_seconds(kwargs.get("startstops"))
+        seconds = dask_internals.compute_seconds(kwargs.get("startstops"))
         if seconds is None or not seconds >= 0:
             return None
         looked = seconds >= LOOK_AT_INPUTS
@@ -124,7 +124,7 @@ class Forecasting:
             start=self._at + t - seconds,
             seconds=seconds,
             ok=finish == "memory",
-            input_bytes=internals.input_bytes(task) if looked else None,
+            input_bytes=dask_internals.input_bytes(task) if looked else None,
         )
 
     def _running(self, now: float) -> Iterator[InFlightNow]:
@@ -143,7 +143,9 @@ class Forecasting:
                 start=now - age,
                 seceded=a.seceded,
                 still=a.cpu_seconds is not None and a.still_seconds >= STILL_SECONDS,
-                input_bytes=internals.input_bytes(tasks[a.key]) if age >= LOOK_AT_INPUTS else None,
+                input_bytes=dask_internals.input_bytes(tasks[a.key])
+                if age >= LOOK_AT_INPUTS
+                else None,
             )
 
     def _tell(self, late: Late) -> None:
@@ -186,7 +188,7 @@ class Forecasting:
             seconds=expectation.mean,
             standard_error=expectation.standard_error,
             completions=estimate.completions,
-            dask_seconds=internals.expected_by_dask(self._scheduler, name),
+            dask_seconds=dask_internals.expected_by_dask(self._scheduler, name),
             error_factor=ours,
             dask_error_factor=dask,
         )
@@ -220,7 +222,7 @@ def awaited(
     """Iterate over (worker, attempt, age) of those in flight that the scheduler still waits for."""
     for worker, meter in fleet.meters.items():
         for a in meter.running():
-            if not a.cancelled and internals.is_processing(scheduler, a.key, worker, a.run_id):
+            if not a.cancelled and dask_internals.is_processing(scheduler, a.key, worker, a.run_id):
                 yield worker, a, meter.age(a, now)
 
 

@@ -1,0 +1,1 @@
+"""The scheduler's plugin and its parts."""

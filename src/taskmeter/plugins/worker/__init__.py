@@ -1,0 +1,1 @@
+"""The worker's plugin and its parts."""
