@@ -49,7 +49,7 @@ def measure(tasks: int, pairs: int) -> dict[str, float]:
             seconds = {}
             # Which comes first alternates, so that a drift favours neither.
             for installed in (number % 2 == 0, number % 2 == 1):
-                (taskmeter.install if installed else taskmeter.uninstall)(client)
+                (taskmeter.client.api if installed else taskmeter.uninstall)(client)
                 time.sleep(1)
                 seconds[installed] = turn(client, tasks)
             without.append(seconds[False])

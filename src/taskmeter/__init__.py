@@ -3,9 +3,9 @@
 from importlib import import_module
 from typing import Any
 
+from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
+from taskmeter.client.measure import measure, report
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.install import NotInstalled, install, snapshot, uninstall
-from taskmeter.measurement import measure, report
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
@@ -26,9 +26,9 @@ __all__ = [
 
 #: {name: module} of what is imported when it is first used
 _LATER = {
-    "MeterAdaptive": "taskmeter.adaptive",
-    "hedged_submit": "taskmeter.hedging",
-    "progress": "taskmeter.progress_bars",
+    "MeterAdaptive": "taskmeter.client.adaptive",
+    "hedged_submit": "taskmeter.client.hedging",
+    "progress": "taskmeter.client.progress",
 }
 
 

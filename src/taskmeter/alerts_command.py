@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from taskmeter.catalogue.promql import NAMESPACE
+from taskmeter.client.connect import Refusal
 from taskmeter.config import Settings
-from taskmeter.connect import Refusal
 from taskmeter.rules.alerts import Thresholds, rule_file
 from taskmeter.text import printable
 from taskmeter.version import __version__

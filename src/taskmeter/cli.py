@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from taskmeter.alerts_command import alerts
-from taskmeter.connect import Refusal, connect, quiet, read
+from taskmeter.client.connect import Refusal, connect, quiet, read
 from taskmeter.doctor import FAIL, OK, WARN, Finding, examine, fold
 from taskmeter.grafana_command import grafana
 from taskmeter.plugins.http import as_json as strict_json
@@ -111,7 +111,7 @@ def main() -> None:
         taskmeter run script.py
 
     Look at a cluster that runs already. Its scheduler was started with
-    --preload taskmeter.preload, or some client called taskmeter.install(client):
+    --preload taskmeter.preload, or some client called taskmeter.client.api(client):
 
     \b
         taskmeter top tcp://127.0.0.1:8786

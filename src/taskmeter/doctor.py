@@ -14,7 +14,7 @@ from distributed import Client
 from distributed.utils import sync
 from distributed.versions import get_versions
 
-from taskmeter.connect import Refusal, metrics_url, read_complete
+from taskmeter.client.connect import Refusal, metrics_url, read_complete
 from taskmeter.plugins.scheduler.plugin import METADATA_KEY
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
@@ -36,7 +36,7 @@ CLOCK_SECONDS = 0.5
 
 _FAMILY = "taskmeter_compute_seconds_total"
 
-_HOW = "call taskmeter.install(client), or start the scheduler with --preload taskmeter.preload"
+_HOW = "call taskmeter.client.api(client), or start the scheduler with --preload taskmeter.preload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from taskmeter.alerts_command import force_option, namespace_option, rules
-from taskmeter.connect import Refusal
+from taskmeter.client.connect import Refusal
 from taskmeter.rules.alerts import Thresholds
 from taskmeter.text import printable
 from taskmeter.written_files import write_files

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from taskmeter.connect import Refusal
-from taskmeter.measurement import write
+from taskmeter.client.connect import Refusal
+from taskmeter.client.measure import write
 from taskmeter.text import printable
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts

@@ -17,8 +17,8 @@ import dask.config
 from distributed import Client, LocalCluster
 from distributed.utils import sync
 
-from taskmeter.connect import Refusal, connect, quiet, read, read_complete, silence_dask
-from taskmeter.install import install
+from taskmeter.client.api import install
+from taskmeter.client.connect import Refusal, connect, quiet, read, read_complete, silence_dask
 from taskmeter.report_file import check, save_seen
 from taskmeter.script import Script
 from taskmeter.text import printable

@@ -13,7 +13,7 @@ from types import ModuleType, TracebackType
 
 from distributed import Client
 
-from taskmeter.connect import Refusal
+from taskmeter.client.connect import Refusal
 
 _INTERRUPTED = 130
 

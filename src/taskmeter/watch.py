@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from distributed import Client, default_client
 
-from taskmeter.connect import Refusal, metrics_url, read
+from taskmeter.client.connect import Refusal, metrics_url, read
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.html.course import Course

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from taskmeter.connect import Refusal
+from taskmeter.client.connect import Refusal
 from taskmeter.text import printable
 
 #: What is in every file that taskmeter writes, so that it knows them again.

@@ -74,5 +74,5 @@ def metered_cluster(*, workers: int, threads: int) -> Iterator[Metered]:
         ) as local,
         Client(local) as client,
     ):
-        taskmeter.install(client)
+        taskmeter.client.api(client)
         yield Metered(client)

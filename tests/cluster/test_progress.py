@@ -10,7 +10,7 @@ from distributed import Client, wait
 from real_clusters import nap, wait_until
 
 import taskmeter
-from taskmeter.progress_bars import Following
+from taskmeter.client.progress import Following
 
 
 def fail(*args):

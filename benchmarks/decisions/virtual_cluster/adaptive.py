@@ -10,7 +10,7 @@ import numpy as np
 from distributed.deploy import Adaptive
 from laws import LAWS
 
-from taskmeter.adaptive import MeterAdaptive
+from taskmeter.client.adaptive import MeterAdaptive
 from virtual_cluster.cluster import VirtualCluster, Work, virtual_cluster
 
 #: seconds from the request for a worker until it has joined

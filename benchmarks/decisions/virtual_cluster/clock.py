@@ -24,7 +24,7 @@ READERS = (
     ("taskmeter.plugins.scheduler.plugin", "monotonic"),
     ("taskmeter.plugins.scheduler.transition_hook", "monotonic"),
     ("taskmeter.plugins.scheduler.handlers", "monotonic"),
-    ("taskmeter.adaptive", "monotonic"),
+    ("taskmeter.client.adaptive", "monotonic"),
 )
 
 #: the instant at which every simulation begins

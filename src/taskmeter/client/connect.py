@@ -18,7 +18,7 @@ from distributed import Client
 from distributed.comm import get_address_host, parse_address, registry, unparse_host_port
 from distributed.utils import sync
 
-from taskmeter.install import NotInstalled, snapshot
+from taskmeter.client.api import NotInstalled, snapshot
 from taskmeter.snapshots.snapshot import Snapshot
 
 #: A scheduler that does not answer within this time counts as unreachable.

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from taskmeter.install import install_async, snapshot_async
+from taskmeter.client.api import install_async, snapshot_async
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.figures.history import Moment

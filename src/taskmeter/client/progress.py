@@ -12,7 +12,7 @@ from distributed.client import default_client, futures_of
 from distributed.utils import is_kernel
 from rich.live import Live
 
-from taskmeter.install import NotInstalled, installed
+from taskmeter.client.api import NotInstalled, installed
 from taskmeter.protocol.wire import unpack_progress
 from taskmeter.snapshots.progress import Bars
 from taskmeter.text import printable
@@ -77,7 +77,7 @@ def progress(
     following = Following(client, chosen, interval)
     if is_kernel() if notebook is None else notebook:
         try:
-            from taskmeter.progress_widget import ProgressWidget  # noqa: PLC0415 (it is optional)
+            from taskmeter.client.progress_widget import ProgressWidget  # noqa: PLC0415 (it is optional)
         except ImportError:
             pass
         else:

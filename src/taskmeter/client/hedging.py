@@ -11,7 +11,7 @@ from typing import Any
 from dask.utils import funcname
 from distributed import Future
 
-from taskmeter.install import NotInstalled, installed
+from taskmeter.client.api import NotInstalled, installed
 
 logger = logging.getLogger("taskmeter")
 

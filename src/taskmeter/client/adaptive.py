@@ -9,7 +9,7 @@ from typing import Any
 from distributed.deploy import Adaptive
 from distributed.protocol import pickle
 
-from taskmeter.install import installed
+from taskmeter.client.api import installed
 from taskmeter.plugins.scheduler.plugin import NEED_OP
 from taskmeter.policies.hysteresis import ScaleTo, Steady
 from taskmeter.policies.scaling import Need
@@ -29,7 +29,7 @@ class MeterAdaptive(Adaptive):
 
     Examples
     --------
-    >>> taskmeter.install(client)  # doctest: +SKIP
+    >>> taskmeter.client.api(client)  # doctest: +SKIP
     >>> cluster.adapt(minimum=0, maximum=100, Adaptive=taskmeter.MeterAdaptive)  # doctest: +SKIP
     """
 
