@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from taskmeter.alerts_command import alerts
+from taskmeter.cli.alerts import alerts
 from taskmeter.rules.alerts import Thresholds, groups
 from taskmeter.rules.rule import Alert
 

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from expressions import FOLDER, names, of_dashboard, selectors
-from taskmeter.cli import main
+from taskmeter.cli.main import main
 
 
 def invoke(*args: str | Path):

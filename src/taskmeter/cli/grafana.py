@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from taskmeter.alerts_command import force_option, namespace_option, rules
+from taskmeter.cli.alerts import force_option, namespace_option, rules
+from taskmeter.cli.written_files import write_files
 from taskmeter.client.connect import Refusal
 from taskmeter.rules.alerts import Thresholds
 from taskmeter.text import printable
-from taskmeter.written_files import write_files
 
 #: Where files have Dask's usual namespace: in names of metrics, and in a setting of Dask's.
 _NAMES = re.compile(r"\bdask_(?=taskmeter_)")

@@ -17,14 +17,14 @@ import dask.config
 from distributed import Client, LocalCluster
 from distributed.utils import sync
 
+from taskmeter.cli.report_file import check, save_seen
+from taskmeter.cli.script import Script
+from taskmeter.cli.watch import Seen, Watch
 from taskmeter.client.api import install
 from taskmeter.client.connect import Refusal, connect, quiet, read, read_complete, silence_dask
-from taskmeter.report_file import check, save_seen
-from taskmeter.script import Script
 from taskmeter.text import printable
 from taskmeter.views.terminal.live import Display
 from taskmeter.views.terminal.tables import console, view
-from taskmeter.watch import Seen, Watch
 
 #: Only this machine sees the dashboard and the metrics, unless the user says otherwise.
 DASHBOARD_ADDRESS = "127.0.0.1:8787"

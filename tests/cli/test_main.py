@@ -18,9 +18,8 @@ from distributed import Client, LocalCluster
 
 import taskmeter
 from command_line import BIN, reported, script
-from taskmeter import doctor
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.cli import main
+from taskmeter.cli.main import doctor, main
 from taskmeter.client.connect import Refusal, connect
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from taskmeter.catalogue.promql import NAMESPACE
+from taskmeter.cli.written_files import MARK, write_files
 from taskmeter.client.connect import Refusal
 from taskmeter.config import Settings
 from taskmeter.rules.alerts import Thresholds, rule_file
 from taskmeter.text import printable
 from taskmeter.version import __version__
-from taskmeter.written_files import MARK, write_files
 
 #: What stands for stdout.
 _STDOUT = "-"

@@ -17,7 +17,7 @@ from distributed.utils_test import gen_cluster
 
 import taskmeter
 from command_line import RUN, execute, script
-from taskmeter.cli import main
+from taskmeter.cli.main import main
 from taskmeter.plugins.http import as_json
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from taskmeter.cli.watch import Seen
 from taskmeter.client.connect import Refusal
 from taskmeter.client.measure import write
 from taskmeter.text import printable
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page
-from taskmeter.watch import Seen
 
 #: The beginning of every report has this in it, and so taskmeter knows its own again.
 MARK = b'<meta name="generator" content="taskmeter">'

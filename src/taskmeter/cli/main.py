@@ -17,15 +17,15 @@ import click
 from rich.live import Live
 from rich.text import Text
 
-from taskmeter.alerts_command import alerts
+from taskmeter.cli.alerts import alerts
+from taskmeter.cli.doctor import FAIL, OK, WARN, Finding, examine, fold
+from taskmeter.cli.grafana import grafana
+from taskmeter.cli.report import report
+from taskmeter.cli.run import DASHBOARD_ADDRESS, Target
+from taskmeter.cli.run import run as run_script
+from taskmeter.cli.script import Script
 from taskmeter.client.connect import Refusal, connect, quiet, read
-from taskmeter.doctor import FAIL, OK, WARN, Finding, examine, fold
-from taskmeter.grafana_command import grafana
 from taskmeter.plugins.http import as_json as strict_json
-from taskmeter.report_command import report
-from taskmeter.runner import DASHBOARD_ADDRESS, Target
-from taskmeter.runner import run as run_script
-from taskmeter.script import Script
 from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.tables.columns import DETAILED, SORTS
@@ -203,7 +203,7 @@ def demo(*, fast: bool, dashboard_address: str) -> None:
         taskmeter demo
     """  # noqa: D301 (\b keeps click from filling the lines)
     # imported here: it needs pandas and the data, which no other command does
-    from taskmeter.demo import demonstrate  # noqa: PLC0415
+    from taskmeter.cli.demo import demonstrate  # noqa: PLC0415
 
     demonstrate(_careful(sys.stdout), fast=fast, dashboard_address=dashboard_address)
 

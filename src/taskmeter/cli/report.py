@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from taskmeter.cli.report_file import check, here, reason, save
 from taskmeter.client.connect import Refusal, connect, quiet, read
 from taskmeter.client.measure import facts
-from taskmeter.report_file import check, here, reason, save
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import printable, size
 from taskmeter.views.html.facts import Facts

@@ -1,0 +1,63 @@
+"""``taskmeter demo``: a real Dask workload, watched while it runs."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from taskmeter.cli.run import Target, metered, report
+from taskmeter.client.connect import Refusal, silence_dask
+from taskmeter.demo.flights import data_file
+from taskmeter.views.terminal.live import display
+
+
+def demonstrate(out: IO[str], *, fast: bool, dashboard_address: str) -> None:
+    """Run the demo on two processes of two threads.
+
+    Parameters
+    ----------
+    out
+        Where everything is shown.
+    fast
+        Take a part of the flights.
+    dashboard_address
+        Where the cluster serves its dashboard and metrics.
+
+    Raises
+    ------
+    Refusal
+        If the data or pandas is missing.
+    """
+    data_file("flights.csv.zip")
+    try:
+        # pandas and dask.dataframe are an extra, which only this needs
+        from taskmeter.demo.workload import FAST, WHOLE, answer_all  # noqa: PLC0415
+    except ImportError as error:
+        raise Refusal(
+            f"The demo needs Dask's data frames ({error}); get them with: "
+            "pip install 'taskmeter[demo]'"
+        ) from error
+
+    def say(text: str) -> None:
+        out.write(text + "\n")
+        out.flush()
+
+    # The failures are part of the show; their tracebacks are not.
+    target = Target(
+        workers=2, threads=2, dashboard_address=dashboard_address, log_level=logging.CRITICAL
+    )
+    shown = display(out)
+    with (
+        tempfile.TemporaryDirectory(prefix="taskmeter-demo-") as directory,
+        metered(target, shown) as (client, watch),
+    ):
+        answers = answer_all(client, Path(directory), FAST if fast else WHOLE, say)
+        seen = watch.end()
+        silence_dask()
+        shown.close()
+    for answer in answers:
+        say(f"\n{answer.question}\n{answer.table.to_string()}")
+    report(out, seen, title="taskmeter: what that cost")
+    say("\nNext: taskmeter run script.py does the same for a program of yours.")
