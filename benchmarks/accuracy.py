@@ -51,7 +51,7 @@ def measure(
         ) as cluster,
         Client(cluster) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         port = cluster.scheduler.http_server.port
         with PrometheusServer([f"127.0.0.1:{port}"], interval_seconds=scrape) as prometheus:
             prometheus.wait_until_up()

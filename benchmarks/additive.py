@@ -131,7 +131,7 @@ def measure(seconds: float, every: float) -> dict[str, object]:
         ) as cluster,
         Client(cluster) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         stop = threading.Event()
         worker = threading.Thread(target=load, args=(client, directory, stop))
         worker.start()

@@ -153,7 +153,7 @@ def against_truth(tasks: int, scrape: float, *, progress: bool) -> dict[str, obj
         ) as cluster,
         Client(cluster) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         # the series are there before the first burst, and workers have imported what tasks need
         client.gather(client.map(short, [0.01] * 40, pure=False, key="short"))
         processing = Processing()

@@ -1,1 +1,7 @@
-"""That this file is here makes the modules beside it importable from every directory of tests."""
+from __future__ import annotations
+
+from hypothesis import settings
+
+# a property is about values: how long one example takes on a busy machine says nothing
+settings.register_profile("values", deadline=None)
+settings.load_profile("values")

@@ -72,7 +72,7 @@ def cluster(mode: str) -> Iterator[Client]:
         Client(local) as client,
     ):
         if mode != "off":
-            taskmeter.client.api(client)
+            taskmeter.install(client)
         yield client
 
 

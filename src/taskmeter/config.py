@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 import dask.config
 
-from taskmeter.snapshots.snapshot import STALLED_SECONDS
-
 #: About two a decade from 1 ms to 24 h, in numbers that people use.
 DURATION_BUCKETS = (
     0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1200.0, 3600.0, 10800.0,
@@ -93,7 +91,7 @@ class Settings:
     join_dask_metrics: bool = True
     duration_buckets: tuple[float, ...] = DURATION_BUCKETS
     bytes_buckets: tuple[float, ...] = BYTES_BUCKETS
-    stalled_seconds: float = STALLED_SECONDS
+    stalled_seconds: float = 30.0
     timestamps: bool = False
     otlp_endpoint: str = ""
     otlp_interval_seconds: float = 15.0

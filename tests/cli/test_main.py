@@ -19,7 +19,8 @@ from distributed import Client, LocalCluster
 import taskmeter
 from command_line import BIN, reported, script
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.cli.main import doctor, main
+from taskmeter.cli import doctor
+from taskmeter.cli.main import main
 from taskmeter.client.connect import Refusal, connect
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
@@ -39,7 +40,7 @@ def cluster() -> Iterator[Client]:
         ) as local,
         Client(local, set_as_default=False) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         client.gather(client.map(abs, range(5)))
         yield client
 
@@ -382,7 +383,7 @@ def test_a_cluster_without_taskmeter_is_diagnosed(plain_cluster: Client) -> None
     found = {finding["what"]: finding for finding in json.loads(result.stdout)}
     assert found["scheduler"]["status"] == "OK"
     assert found["taskmeter"]["status"] == "FAIL"
-    assert "taskmeter.client.api(client)" in found["taskmeter"]["says"]
+    assert "taskmeter.install(client)" in found["taskmeter"]["says"]
 
 
 def test_a_scheduler_that_cannot_be_reached_is_a_finding() -> None:

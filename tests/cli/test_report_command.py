@@ -34,7 +34,7 @@ def cluster() -> Iterator[Client]:
         ) as local,
         Client(local, set_as_default=False) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         client.gather(client.map(abs, range(5)))
         yield client
 

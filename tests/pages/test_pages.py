@@ -91,7 +91,7 @@ def dashboard() -> Iterator[Dashboard]:
         LocalCluster(n_workers=2, threads_per_worker=3, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         found = Dashboard(client)
         first = [f for name, number in ENDED.items() for f in found.submit(name, number, 0.01)]
         wait_until(lambda: all(f.done() for f in first), what="tasks are done")
@@ -366,7 +366,7 @@ def test_dasks_own_pages_lead_to_it(dashboard):
 def test_uninstalling_takes_the_pages_and_the_links_away():
     with LocalCluster(n_workers=0, dashboard_address=":0") as cluster, Client(cluster) as client:
         before = len(cluster.scheduler.http_application.applications)
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         dashboard = Dashboard(client)
         assert "tm-durations" in dashboard.get("taskmeter")
         taskmeter.uninstall(client)
@@ -375,7 +375,7 @@ def test_uninstalling_takes_the_pages_and_the_links_away():
             dashboard.get("taskmeter")
         assert "taskmeter" not in dashboard.get("status")
         assert "taskmeter" not in dashboard.get("individual-plots.json")
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         assert "tm-durations" in dashboard.get("taskmeter")
 
 

@@ -12,6 +12,9 @@ Key: TypeAlias = "str | bytes | int | float | tuple[Key, ...]"
 #: How an attempt can end, in the order that reports use.
 OUTCOMES = ("ok", "failed", "cancelled", "rescheduled", "lost")
 
+#: An attempt is stalled when its CPU clock has stood still for so long, unless told otherwise.
+STALLED_SECONDS = 30.0
+
 #: The name that prefixes beyond a cap share.
 OTHER = "__other__"
 

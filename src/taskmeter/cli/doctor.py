@@ -36,7 +36,7 @@ CLOCK_SECONDS = 0.5
 
 _FAMILY = "taskmeter_compute_seconds_total"
 
-_HOW = "call taskmeter.client.api(client), or start the scheduler with --preload taskmeter.preload"
+_HOW = "call taskmeter.install(client), or start the scheduler with --preload taskmeter.preload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ import click
 from rich.live import Live
 from rich.text import Text
 
+from taskmeter.attempts.attempt import STALLED_SECONDS
 from taskmeter.cli.alerts import alerts
 from taskmeter.cli.doctor import FAIL, OK, WARN, Finding, examine, fold
 from taskmeter.cli.grafana import grafana
@@ -26,7 +27,7 @@ from taskmeter.cli.run import run as run_script
 from taskmeter.cli.script import Script
 from taskmeter.client.connect import Refusal, connect, quiet, read
 from taskmeter.plugins.http import as_json as strict_json
-from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.tables.columns import DETAILED, SORTS
 from taskmeter.views.tables.groups import GROUP_SORTS
@@ -111,7 +112,7 @@ def main() -> None:
         taskmeter run script.py
 
     Look at a cluster that runs already. Its scheduler was started with
-    --preload taskmeter.preload, or some client called taskmeter.client.api(client):
+    --preload taskmeter.preload, or some client called taskmeter.install(client):
 
     \b
         taskmeter top tcp://127.0.0.1:8786

@@ -29,7 +29,7 @@ class MeterAdaptive(Adaptive):
 
     Examples
     --------
-    >>> taskmeter.client.api(client)  # doctest: +SKIP
+    >>> taskmeter.install(client)  # doctest: +SKIP
     >>> cluster.adapt(minimum=0, maximum=100, Adaptive=taskmeter.MeterAdaptive)  # doctest: +SKIP
     """
 

@@ -14,7 +14,7 @@ class NotInstalled(RuntimeError):  # noqa: N818 (reads as what it is)
 
     def __init__(self, address: str) -> None:
         super().__init__(
-            f"The cluster at {address} has no taskmeter. Call taskmeter.client.api(client), or start "
+            f"The cluster at {address} has no taskmeter. Call taskmeter.install(client), or start "
             "its scheduler with --preload taskmeter.preload."
         )
 

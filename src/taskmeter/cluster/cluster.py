@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
-from taskmeter.attempts.attempt import OTHER, OUTCOMES, InFlight, Key, PrefixTotals
+from taskmeter.attempts.attempt import OTHER, OUTCOMES, STALLED_SECONDS, InFlight, Key, PrefixTotals
 from taskmeter.attempts.idle_reasons import UNKNOWN
 from taskmeter.attempts.idle_seconds import IdleAccount
 from taskmeter.attempts.thread_seconds import ThreadSeconds
@@ -19,7 +19,7 @@ from taskmeter.distributions.distribution import Distribution
 from taskmeter.protocol.report import Report
 from taskmeter.protocol.samples_delta import Parcel
 from taskmeter.protocol.series import Series
-from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot, WorkerStatus
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import (
     COMPUTE,
     THREAD_CPU,

@@ -30,7 +30,7 @@ from taskmeter.dashboard.panels.running import RunningPanel
 from taskmeter.dashboard.panels.style import follow_theme
 from taskmeter.dashboard.panels.transfers import TransfersPanel
 from taskmeter.dashboard.snapshot_cache import INTERVAL_SECONDS, Feed
-from taskmeter.plugins.dask_internals import contained, count_error
+from taskmeter.errors import contained, count_error
 
 #: The pictures, in the order in which a page has them.
 PANELS: Final[tuple[type[Any], ...]] = (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from taskmeter.dashboard.snapshot_cache import Feed
-from taskmeter.plugins.dask_internals import logger
+from taskmeter.errors import logger
 from taskmeter.snapshots.snapshot import Snapshot
 
 

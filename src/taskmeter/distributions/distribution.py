@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from taskmeter.distributions import codec, exact_sums, grid
+from taskmeter.distributions import codec, exact_sums, grid, html
 from taskmeter.distributions.box import Box, box
 from taskmeter.distributions.bucket_runs import Run, add, frozen, subtract
 from taskmeter.distributions.grid import DEFAULT_SCHEMA, Floats, Ints
 from taskmeter.distributions.quantiles import cdf, quantiles
 from taskmeter.distributions.summarise import BLOCK, Fields, summarise
-from taskmeter.snapshots import html
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

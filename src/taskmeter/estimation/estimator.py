@@ -40,8 +40,8 @@ class Estimator:
     no more. One that secedes leaves the sample. Attempts are identified by any hashable value,
     ``(key, run_id)`` usually. An unknown one that ends counts as the latest start.
 
-    When durations have clearly changed (see `taskmeter.estimation.change_point`), all that started before the
-    change is left out.
+    When durations have clearly changed (see `taskmeter.estimation.change_point`), all that started
+    before the change is left out.
 
     Parameters
     ----------

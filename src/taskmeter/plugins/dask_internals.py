@@ -6,10 +6,9 @@ the function gives the answer that makes its caller do without, and nothing brea
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import dask.config
@@ -279,39 +278,3 @@ def span_name(scheduler: Any, span_id: str) -> tuple[str, ...]:
 def executing(worker_state: Any) -> Mapping[Any, float]:
     """Give ``{TaskState: seconds}`` as of a worker's last heartbeat (``WorkerState.executing``)."""
     return getattr(worker_state, "executing", None) or {}
-
-
-# Both
-
-
-def contained(errors: dict[str, int], where: str, hook: Callable[P, T]) -> Callable[P, T | None]:
-    """Make of a function one that never raises: an error is counted, logged once, and gives None.
-
-    Parameters
-    ----------
-    errors
-        ``{where: times}``, which the error is counted in.
-    where
-        The name it is counted under.
-    hook
-        The function.
-    """
-
-    @functools.wraps(hook)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
-        try:
-            return hook(*args, **kwargs)
-        except Exception:  # noqa: BLE001 (our bug must not be Dask's)
-            count_error(errors, where)
-            return None
-
-    return guarded
-
-
-def count_error(errors: dict[str, int], where: str) -> None:
-    """Count an error that is being handled, and log the first of its kind with its traceback."""
-    errors[where] = errors.get(where, 0) + 1
-    if errors[where] == 1:
-        logger.warning(
-            "taskmeter: error in %s; it is counted, and Dask goes on", where, exc_info=True
-        )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from taskmeter.attempts.attempt import OUTCOMES, InFlight
+from taskmeter.attempts.attempt import OUTCOMES, STALLED_SECONDS, InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.snapshots import codec, html
@@ -24,10 +24,6 @@ from taskmeter.snapshots.stats import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-#: An attempt is stalled when its CPU clock has stood still for so long, unless told otherwise.
-STALLED_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from taskmeter.errors import count_error, logger
 from taskmeter.estimation.transfer_model import TransferModel, Transfers
-from taskmeter.plugins.dask_internals import count_error, logger
 from taskmeter.policies.transfers import write_bandwidth
 from taskmeter.protocol.samples_delta import Parcel
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from taskmeter.errors import count_error, logger
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Outlook
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.dask_internals import count_error, logger
 from taskmeter.policies.durations import ErrorSummary, EstimateErrors, write
 
 #: Do nothing; compare the two; write.

@@ -21,10 +21,10 @@ from taskmeter.cluster.rate_limit import Pacer
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.config import Settings
 from taskmeter.dashboard.mount import add_pages
+from taskmeter.errors import contained, count_error, logger
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.dask_internals import contained, count_error, logger
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.scheduler.bandwidth_writer import Transferring
 from taskmeter.plugins.scheduler.duration_writer import Steering

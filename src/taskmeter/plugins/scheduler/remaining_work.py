@@ -10,8 +10,8 @@ from math import inf
 from typing import Any
 
 from taskmeter.cluster.cluster import Fleet
+from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.dask_internals import count_error
 from taskmeter.plugins.scheduler.estimates import Forecasting, awaited
 from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.completion_time import Eta, eta

@@ -10,8 +10,8 @@ from typing import Any
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.state_seconds import Row
 from taskmeter.cluster.cluster import Fleet
+from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.dask_internals import count_error
 from taskmeter.plugins.scheduler.estimates import Note
 from taskmeter.plugins.scheduler.states import LostResults, TaskStates, WorkerStates
 from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers

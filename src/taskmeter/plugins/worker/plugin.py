@@ -18,9 +18,9 @@ from taskmeter.cluster.cluster import Fleet
 from taskmeter.cluster.distributions import Measurements
 from taskmeter.cluster.monotone import Ratchet
 from taskmeter.config import Settings
+from taskmeter.errors import contained, count_error
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.dask_internals import contained, count_error
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.worker.cpu import CpuClocks, innermost_frame
 from taskmeter.plugins.worker.loader import METER

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
+from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.dask_internals import count_error
 from taskmeter.plugins.worker.digests import Add, Digests, series_of
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.samples_delta import Parcel

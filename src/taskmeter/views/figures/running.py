@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from taskmeter.attempts.attempt import InFlight
+from taskmeter.attempts.attempt import STALLED_SECONDS, InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import quantiles
-from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.figures.boxes import age, worker_names
 

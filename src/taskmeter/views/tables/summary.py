@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from taskmeter.attempts.attempt import OTHER, OUTCOMES
+from taskmeter.attempts.attempt import OTHER, OUTCOMES, STALLED_SECONDS
 from taskmeter.attempts.idle_reasons import (
     NO_TASK,
     OVERHEAD,
@@ -17,7 +17,7 @@ from taskmeter.attempts.idle_reasons import (
     UNKNOWN,
 )
 from taskmeter.distributions.quantiles import quantiles
-from taskmeter.snapshots.snapshot import STALLED_SECONDS, Snapshot
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.views.tables.cells import duration, percentage, short_name
 

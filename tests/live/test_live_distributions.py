@@ -147,7 +147,7 @@ def test_tasks_wait_in_the_queue_and_on_their_worker(one_thread):
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_a_task_that_no_worker_can_run_waits_for_one(c, s, a):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     future = c.submit(nap, 0, resources={"GPU": 1}, key="on-gpu-1")
     while not s.unrunnable:
         await asyncio.sleep(0.01)
@@ -316,7 +316,7 @@ def test_digests_of_crick_lose_nothing_and_come_back(cluster):
     taskmeter.uninstall(client)
     assert set(client.run(kind_of_digests).values()) == {theirs}
     client.run(digest, name="before")
-    taskmeter.client.api(client)
+    taskmeter.install(client)
     cluster.reporting(2)
     client.run(digest, name="before")
     client.run(digest, name="after")
@@ -378,7 +378,7 @@ def test_a_killed_worker_loses_an_interval_at_most_and_nothing_falls(cluster):
 
 @gen_cluster(client=True, nthreads=[("", 2)] * 2)
 async def test_a_worker_that_closes_tells_its_last_samples(c, s, a, b):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     futures = c.map(nap, [0.01] * 30, pure=False, workers=[a.address], key="last")
     await wait(futures)
     await a.close()
@@ -389,7 +389,7 @@ async def test_a_worker_that_closes_tells_its_last_samples(c, s, a, b):
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_tasks_of_a_worker_that_has_just_come_count_once(c, s, a):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     for _ in range(3):
         async with Worker(s.address, nthreads=2) as fresh:
             # also those of which the scheduler hears before the worker's first report
@@ -436,7 +436,7 @@ def test_a_worker_keeps_its_own_account_and_telling_it_takes_nothing_away(cluste
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_messages_of_other_versions_hurt_nothing_and_are_counted(c, s, a):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     meter = s.plugins["taskmeter"]
     take, address = s.stream_handlers[STREAM_OP], a.address
     report = a.plugins["taskmeter"].heartbeat()
@@ -466,7 +466,7 @@ async def test_messages_of_other_versions_hurt_nothing_and_are_counted(c, s, a):
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_a_worker_that_knows_nothing_of_samples_still_counts(c, s, a):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     mine = a.plugins["taskmeter"]
 
     def serve_report(comm=None):
@@ -485,7 +485,7 @@ async def test_a_worker_that_knows_nothing_of_samples_still_counts(c, s, a):
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_samples_under_way_when_taskmeter_is_removed_are_dropped(c, s, a):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     await c.submit(nap, 0, key="nap-1")
     late = pack_parcel(a.plugins["taskmeter"].recording.parcel(0.0))
     await taskmeter.uninstall(c)

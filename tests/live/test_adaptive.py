@@ -21,7 +21,7 @@ def adapting(*, metered: bool) -> Iterator[Client]:
         Client(local) as client,
     ):
         if metered:
-            taskmeter.client.api(client)
+            taskmeter.install(client)
         local.adapt(
             minimum=1,
             maximum=3,

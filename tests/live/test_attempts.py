@@ -219,7 +219,7 @@ def test_a_task_that_was_running_before_the_install_counts_from_then(cluster):
     future = cluster.client.submit(nap, 3, key="nap-1")
     wait_until(lambda: any(cluster.client.processing().values()))
     time.sleep(1)
-    taskmeter.client.api(cluster.client)
+    taskmeter.install(cluster.client)
     metered = 3 - (time.monotonic() - begun)
     cluster.reporting(2)
     assert cluster.prefix("nap").oldest_start == pytest.approx(

@@ -74,5 +74,5 @@ def metered_cluster(*, workers: int, threads: int) -> Iterator[Metered]:
         ) as local,
         Client(local) as client,
     ):
-        taskmeter.client.api(client)
+        taskmeter.install(client)
         yield Metered(client)

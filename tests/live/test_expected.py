@@ -9,7 +9,7 @@ import pytest
 from distributed import wait
 from real_clusters import metered_cluster, nap, wait_until
 
-from taskmeter.plugins.scheduler.plugin import duration_writer
+from taskmeter.plugins.scheduler import duration_writer
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def forged(protocol):
 async def test_a_report_that_cannot_be_read_is_counted_and_logged_once(
     c, s, a, data, counted, caplog
 ):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     meter = s.plugins["taskmeter"]
     with caplog.at_level(logging.WARNING, "taskmeter"):
         for _ in range(3):
@@ -65,7 +65,7 @@ async def test_a_worker_with_it_under_a_scheduler_without_stays_silent(c, s, a, 
 
 @gen_cluster(client=True, nthreads=[("", 1)] * 2)
 async def test_removing_the_scheduler_side_never_makes_a_heartbeat_fail(c, s, a, b):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     stale = a.plugins["taskmeter"]
     late = pack(stale.reporter.report(0.0, full=True))
     await taskmeter.uninstall(c)
@@ -83,7 +83,7 @@ async def test_removing_the_scheduler_side_never_makes_a_heartbeat_fail(c, s, a,
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_install_twice_uninstall_twice_and_install_again(c, s, a):  # case M6
     for _ in range(2):
-        await taskmeter.client.api(c)
+        await taskmeter.install(c)
     meter = s.plugins["taskmeter"]
     await c.submit(lambda: 1)
     assert (await taskmeter.snapshot(c)).prefixes["lambda"].attempts["ok"].count == 1
@@ -95,14 +95,14 @@ async def test_install_twice_uninstall_twice_and_install_again(c, s, a):  # case
     # what is still in memory is counted from here on
     while s.tasks:
         await asyncio.sleep(0.01)
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     assert s.plugins["taskmeter"] is not meter
     assert (await taskmeter.snapshot(c)).prefixes == {}
 
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_unregistering_the_plugin_alone_removes_the_rest_too(c, s, a):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     meter = s.plugins["taskmeter"]
     await c.unregister_scheduler_plugin("taskmeter")
     meter._tend()
@@ -123,7 +123,7 @@ async def test_workers_may_take_their_time_to_load_their_part(c, s, a, monkeypat
 
     register = Scheduler.register_worker_plugin
     monkeypatch.setattr(Scheduler, "register_worker_plugin", slow)
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     assert ticks == [None], "it had not been registered itself"
     assert (await taskmeter.snapshot(c)).prefixes == {}
     s.periodic_callbacks["taskmeter"].callback()
@@ -132,7 +132,7 @@ async def test_workers_may_take_their_time_to_load_their_part(c, s, a, monkeypat
 
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_an_error_in_any_hook_is_counted_and_hurts_nobody(c, s, a, monkeypatch):
-    await taskmeter.client.api(c)
+    await taskmeter.install(c)
     scheduler_side, worker_side = s.plugins["taskmeter"], a.plugins["taskmeter"]
 
     def broken(*args, **kwargs):
@@ -163,7 +163,7 @@ async def test_bad_settings_are_refused_with_one_clear_sentence(c, s, a):
         dask.config.set({"taskmeter.max-prefixes": "many"}),
         pytest.raises(ValueError, match=r"taskmeter\.max-prefixes cannot be 'many'"),
     ):
-        await taskmeter.client.api(c)
+        await taskmeter.install(c)
     assert "taskmeter" not in s.plugins
     assert EXTENSION not in s.extensions
 
