@@ -5,7 +5,7 @@
 Threads work through a batch of tasks, drawn from a law or from a mixture of prefixes, as a list
 scheduler does. At 10, 50 and 90 % of its completions the time to its end is predicted, by four:
 
-- taskmeter: `taskmeter.policies.eta.eta` on `taskmeter.core.estimator.Estimator`, calibrated by
+- taskmeter: `taskmeter.policies.completion_time.eta` on the `Estimator`, calibrated by
   what became of the predictions for earlier batches;
 - naive: tasks left, running ones included, times the mean of completed ones, over threads; by
   prefix. It goes by what it has seen of this batch, as a progress bar does;

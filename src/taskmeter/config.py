@@ -174,7 +174,7 @@ def _mode(value: Any) -> str:
 
 
 def _switch(value: Any) -> bool:
-    """Give a boolean; also of the words that YAML takes for one."""
+    """Return a boolean; also of the words that YAML takes for one."""
     return _boolean(value == "on" if value in {"on", "off"} else value)
 
 
@@ -185,7 +185,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _web_address(value: Any) -> str:
-    """Give an http(s) address; empty for none."""
+    """Return an http(s) address; empty for none."""
     if value is None or value == "":
         return ""
     if not isinstance(value, str):
@@ -198,7 +198,7 @@ def _web_address(value: Any) -> str:
 
 
 def _bounds(value: Any) -> tuple[float, ...]:
-    """Give bounds of buckets; also those that the environment has as ``1, 60`` or as ``60``."""
+    """Return bounds of buckets; also those that the environment has as ``1, 60`` or as ``60``."""
     if isinstance(value, str):
         value = value.strip().removeprefix("[").removesuffix("]").split(",")
     elif not isinstance(value, (list, tuple)):

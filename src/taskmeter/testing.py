@@ -133,7 +133,7 @@ class PrometheusServer:
         raise RuntimeError(f"Prometheus did not start:\n{self.log()[-2000:]}")
 
     def log(self) -> str:
-        """Give what Prometheus has logged."""
+        """Return what Prometheus has logged."""
         self._log.flush()
         return Path(self._log.name).read_text(errors="replace")
 
@@ -164,7 +164,7 @@ class PrometheusServer:
         )
 
     def targets_up(self) -> int:
-        """Give the number of targets whose last scrape went well."""
+        """Return the number of targets whose last scrape went well."""
         return sum(float(row["value"][1]) == 1 for row in self.query("up"))
 
     def wait_until_up(self, timeout: float = 30.0) -> None:

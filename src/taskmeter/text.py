@@ -12,7 +12,7 @@ _GAP = "..."
 
 
 def printable(name: str) -> str:
-    """Give a text in which nothing can disturb a terminal.
+    """Return a text in which nothing can disturb a terminal.
 
     Control characters, lone surrogates, and characters that change the direction or the place of
     what follows are shown as their Python escapes.
@@ -23,7 +23,7 @@ def printable(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """Give a prefix's name in printable form, with the middle left out if it is too long."""
+    """Return a prefix's name in printable form, with the middle left out if it is too long."""
     if not name:
         return "''"
     if len(name) > 2 * LONGEST_NAME:
@@ -33,7 +33,7 @@ def short_name(name: str) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """Give a text of at most `longest` characters: its beginning and its end."""
+    """Return a text of at most `longest` characters: its beginning and its end."""
     if len(text) <= longest:
         return text
     tail = max(0, longest - len(_GAP)) // 3
@@ -42,7 +42,7 @@ def shorten(text: str, longest: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Give a number of seconds with about three digits and the unit that suits it; '' for None."""
+    """Return a number of seconds with three digits and a fitting unit; '' for None."""
     if seconds is None:
         return ""
     if not math.isfinite(seconds):
@@ -62,12 +62,12 @@ def duration(seconds: float | None) -> str:
 
 
 def seconds(number: float) -> str:
-    """Give a figure in seconds as `duration` does; '' for nan."""
+    """Return a figure in seconds as `duration` does; '' for nan."""
     return "" if math.isnan(number) else duration(number)
 
 
 def size(number: float) -> str:
-    """Give a number of bytes with about three digits and the unit that suits it; '' for nan."""
+    """Return a number of bytes with about three digits and the unit that suits it; '' for nan."""
     if not math.isfinite(number):
         return "" if math.isnan(number) else "-"
     if number < 999.5:
@@ -79,7 +79,7 @@ def size(number: float) -> str:
 
 
 def bandwidth(number: float) -> str:
-    """Give a number of bytes per second as `size` does; '' for nan."""
+    """Return a number of bytes per second as `size` does; '' for nan."""
     return f"{size(number)}/s" if math.isfinite(number) else size(number)
 
 
@@ -90,7 +90,7 @@ def _digits(number: float) -> str:
 
 
 def percentage(part: float) -> str:
-    """Give a part of one as a percentage; '-' for nan."""
+    """Return a part of one as a percentage; '-' for nan."""
     if not math.isfinite(part):
         return "-"
     percent = part * 100
@@ -98,5 +98,5 @@ def percentage(part: float) -> str:
 
 
 def count(number: int) -> str:
-    """Give a number with commas; '' for none."""
+    """Return a number with commas; '' for none."""
     return f"{number:,}" if number else ""

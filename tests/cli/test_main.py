@@ -136,7 +136,7 @@ def test_what_is_no_address_is_refused_with_a_reason(address: str, why: str) -> 
 def test_a_server_that_is_no_scheduler_is_refused_in_time(
     deaf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskmeter.connect.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("taskmeter.client.connect.TIMEOUT_SECONDS", 0.2)
     assert "does not greet as a Dask scheduler does" in refused("snapshot", deaf)
 
 
@@ -242,7 +242,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
         looks = iter(range(1_000_000))
         yield lambda: replace(KNOWN, at=KNOWN.at + next(looks))
 
-    monkeypatch.setattr("taskmeter.cli._cluster", cluster)
+    monkeypatch.setattr("taskmeter.cli.main._cluster", cluster)
     monkeypatch.setenv("COLUMNS", "200")
 
 
@@ -254,7 +254,7 @@ def hung(monkeypatch: pytest.MonkeyPatch) -> None:
     def cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
         yield lambda: HUNG
 
-    monkeypatch.setattr("taskmeter.cli._cluster", cluster)
+    monkeypatch.setattr("taskmeter.cli.main._cluster", cluster)
     monkeypatch.setenv("COLUMNS", "200")
 
 
@@ -412,7 +412,7 @@ def test_a_worker_with_other_packages_is_a_fault(worker, status: str, says: str)
 
 
 def test_a_worker_that_sends_no_reports_is_a_fault() -> None:
-    status = taskmeter.core.snapshot.WorkerStatus(address="a", metered=False)
+    status = taskmeter.snapshots.snapshot.WorkerStatus(address="a", metered=False)
     ((found, text),) = doctor._report_faults(process(), status)
     assert (found, text.split(",")[0]) == ("FAIL", "it sends no reports")
 

@@ -279,7 +279,7 @@ def test_a_number_out_of_all_proportion_does_not_stop_those_that_follow():
 
 
 def test_the_meter_that_is_forgotten_is_the_one_that_was_silent_longest(monkeypatch):
-    monkeypatch.setattr("taskmeter.core.measurements._REMEMBERED", 3)
+    monkeypatch.setattr("taskmeter.cluster.distributions._REMEMBERED", 3)
     cluster = Measurements()
     for number in range(1, 20):
         assert cluster.apply(parcel(number, meter="old"), "w", 0.0)

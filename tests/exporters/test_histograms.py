@@ -466,7 +466,7 @@ def test_a_series_is_written_anew_when_it_changed_and_only_then(
 
 @pytest.mark.parametrize("accept", ["", OPENMETRICS.media_type, PROTOBUF_ACCEPT])
 def test_no_more_is_kept_than_the_limit(accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskmeter.exporters.written.MOST_BYTES", 50_000)
+    monkeypatch.setattr("taskmeter.exporters.encoded_cache.MOST_BYTES", 50_000)
     server = exporter(snapshot({f"p{i}": compute(float(i + 1)) for i in range(300)}))
     bodies = {server.render(accept=accept, names={DURATION}).body for _ in range(3)}
     assert len(bodies) == 1

@@ -44,7 +44,7 @@ class AttemptTotals:
 
 
 def no_attempts() -> dict[str, AttemptTotals]:
-    """Give a zero for every outcome, so that a series exists before its first event."""
+    """Return a zero for every outcome, so that a series exists before its first event."""
     return dict.fromkeys(OUTCOMES, AttemptTotals())
 
 
@@ -127,7 +127,7 @@ class RunningAttempt:
     frame: str = ""
 
     def stalled(self, threshold_seconds: float) -> bool:
-        """Tell whether its CPU clock has stood still for so long."""
+        """Return whether its CPU clock has stood still for so long."""
         return self.cpu_seconds is not None and self.still_seconds >= threshold_seconds
 
 

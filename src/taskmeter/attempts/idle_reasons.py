@@ -78,11 +78,11 @@ class WorkerCapacity:
     threads: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(STATES, 0.0))
 
     def at_age(self, age: float) -> dict[str, float]:
-        """Give ``{state: thread seconds}`` as they are when `age` seconds more have passed."""
+        """Return ``{state: thread seconds}`` as they are when `age` seconds more have passed."""
         return {state: self.seconds[state] + age * self.threads[state] for state in STATES}
 
     def to_plain(self) -> list[list[float]]:
-        """Give it as lists of numbers."""
+        """Return it as lists of numbers."""
         return [[numbers[state] for state in STATES] for numbers in (self.seconds, self.threads)]
 
     @classmethod

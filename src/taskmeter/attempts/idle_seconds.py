@@ -74,7 +74,7 @@ class IdleAccount:
         self._workers.pop(worker, None)
 
     def worker(self, worker: str, now: float, age: float, compute: float) -> dict[str, float]:
-        """Give ``{reason: idle thread seconds}`` of one worker; empty if it reported none.
+        """Return ``{reason: idle thread seconds}`` of one worker; empty if it reported none.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class IdleAccount:
         }
 
     def departed(self) -> dict[str, float]:
-        """Give ``{reason: idle thread seconds}`` of workers that went away."""
+        """Return ``{reason: idle thread seconds}`` of workers that went away."""
         return dict(self._departed)
 
     def _backlog_seconds(self, at: float) -> float:

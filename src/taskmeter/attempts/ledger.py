@@ -34,7 +34,7 @@ class _Running:
         self.frame = ""
 
     def split(self, stop: float) -> tuple[float, float]:
-        """Give (compute, seceded) seconds up to `stop`."""
+        """Return (compute, seceded) seconds up to `stop`."""
         if self.seceded_at is None or stop <= self.seceded_at:
             return max(0.0, stop - self.metered_from), 0.0
         left = max(self.seceded_at, self.metered_from)
@@ -206,11 +206,11 @@ class AttemptLedger:
         return self._changes
 
     def is_running(self, key: Key, run_id: int) -> bool:
-        """Tell whether an attempt is in flight."""
+        """Return whether an attempt is in flight."""
         return (key, run_id) in self._running
 
     def running(self, now: float) -> tuple[RunningAttempt, ...]:
-        """Give the attempts in flight as they stand at `now`, oldest first."""
+        """Return the attempts in flight as they stand at `now`, oldest first."""
         found = []
         for (key, run_id), attempt in self._running.items():
             compute, seceded = attempt.split(now)
@@ -234,7 +234,7 @@ class AttemptLedger:
         return tuple(sorted(found, key=lambda a: -a.age_seconds))
 
     def totals(self, changed_after: int = -1) -> dict[str, PrefixTotals]:
-        """Give the totals of ended attempts by prefix.
+        """Return the totals of ended attempts by prefix.
 
         Parameters
         ----------

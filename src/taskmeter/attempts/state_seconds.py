@@ -43,12 +43,12 @@ class Occupancy:
         self._marks: dict[tuple[str, str], float] = {}
 
     def admit(self, prefix: str) -> str:
-        """Give the name that a prefix counts under."""
+        """Return the name that a prefix counts under."""
         known = prefix in self._rows or len(self._rows) < self.max_prefixes
         return prefix if known else OTHER
 
     def row(self, prefix: str) -> Row:
-        """Give the row of a prefix."""
+        """Return the row of a prefix."""
         return self._rows.setdefault(self.admit(prefix), dict.fromkeys(self._states, 0.0))
 
     def begin(self, prefix: str, counts: Mapping[str, int], t: float = 0.0) -> None:
@@ -59,7 +59,7 @@ class Occupancy:
                 row[state] -= count * t
 
     def counts(self, tasks: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-        """Give ``{prefix: {state: tasks in it}}`` of `STATES`, by the names they count under."""
+        """Return ``{prefix: {state: tasks in it}}`` of `STATES`, by the names they count under."""
         found = {prefix: dict.fromkeys(STATES, 0) for prefix in self._rows}
         for prefix, states in tasks.items():
             row = found.get(self.admit(prefix))
@@ -71,7 +71,7 @@ class Occupancy:
     def seconds(
         self, t: float, tasks: Mapping[str, Mapping[str, int]]
     ) -> dict[str, dict[str, float]]:
-        """Give ``{prefix: {state: task seconds}}`` up to `t`; they never fall.
+        """Return ``{prefix: {state: task seconds}}`` up to `t`; they never fall.
 
         Parameters
         ----------

@@ -27,5 +27,5 @@ class ThreadSeconds:
         self.nthreads = nthreads
 
     def value(self, now: float) -> float:
-        """Give the thread seconds up to `now`."""
+        """Return the thread seconds up to `now`."""
         return self._seconds + self.nthreads * max(0.0, now - self.at)

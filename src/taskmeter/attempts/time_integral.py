@@ -42,7 +42,7 @@ class Integral:
         self._levels = dict(levels)
 
     def totals(self, now: float) -> dict[str, float]:
-        """Give ``{state: seconds}`` up to `now`."""
+        """Return ``{state: seconds}`` up to `now`."""
         passed = max(0.0, now - self._at)
         found = dict(self._totals)
         for state, level in self._levels.items():

@@ -56,7 +56,7 @@ class Tally:
         self.wasted_cpu_seconds += max(0.0, new.wasted_cpu_seconds - before.wasted_cpu_seconds)
 
     def totals(self) -> PrefixTotals:
-        """Give the totals as they stand."""
+        """Return the totals as they stand."""
         if self._totals is None:
             self._totals = PrefixTotals(
                 attempts={

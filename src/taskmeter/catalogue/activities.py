@@ -18,7 +18,7 @@ _MEANING: Final = (
 
 
 def _totals(value: Callable[[ActivityTotals], float]) -> Callable[[Figures], Iterator[Row]]:
-    """Give the reader of one unit; an activity has rows in the units that it has values in."""
+    """Return the reader of one unit; an activity has rows in the units that it has values in."""
 
     def read(figures: Figures) -> Iterator[Row]:
         for name, stats in figures.snapshot.prefixes.items():

@@ -12,7 +12,7 @@ from taskmeter.snapshots.stats import PrefixStats
 def _where_cpu_is_known(
     value: Callable[[PrefixStats], float],
 ) -> Callable[[Figures], Iterator[Row]]:
-    """Give the reader of a number that would be 0 where CPU time cannot be measured."""
+    """Return the reader of a number that would be 0 where CPU time cannot be measured."""
 
     def read(figures: Figures) -> Iterator[Row]:
         prefixes = figures.snapshot.prefixes

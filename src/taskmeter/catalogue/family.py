@@ -154,12 +154,12 @@ class Family:
         return self.kind == "histogram" or self.name.endswith(SQUARES)
 
     def full_name(self, scope: Scope, namespace: str) -> str:
-        """Give the name of the family as OpenMetrics sees it, without `suffix`."""
+        """Return the name of the family as OpenMetrics sees it, without `suffix`."""
         parts = (namespace, _SUBSYSTEM[scope], self.name)
         return "_".join(part for part in parts if part)
 
     def help_in(self, scope: Scope) -> str:
-        """Give the help text for a server's scope."""
+        """Return the help text for a server's scope."""
         return self.help.format(where=_WHERE[scope])
 
 
@@ -167,7 +167,7 @@ class Family:
 
 
 def each_prefix(value: Callable[[PrefixStats], float]) -> Callable[[Figures], Iterator[Row]]:
-    """Give the reader of a number that each prefix has."""
+    """Return the reader of a number that each prefix has."""
 
     def read(figures: Figures) -> Iterator[Row]:
         return (((name,), value(stats)) for name, stats in figures.snapshot.prefixes.items())

@@ -12,7 +12,7 @@ from taskmeter.snapshots.expected import Expected, Remaining
 
 
 def _expected(value: Callable[[Expected], float | None]) -> Callable[[Figures], Iterator[Row]]:
-    """Give the reader of what is expected of each prefix; of many together nothing can be."""
+    """Return the reader of what is expected of each prefix; of many together nothing can be."""
 
     def read(figures: Figures) -> Iterator[Row]:
         for name, stats in figures.snapshot.prefixes.items():

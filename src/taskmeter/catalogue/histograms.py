@@ -49,7 +49,7 @@ def _whole(value: Callable[[Snapshot], Distribution]) -> Callable[[Figures], Ite
 
 
 def _squares(histogram: Family) -> Family:
-    """Give the counter that stands beside a histogram, for its variance."""
+    """Return the counter that stands beside a histogram, for its variance."""
 
     def read(figures: Figures) -> Iterator[Row]:
         for labels, observed in histogram.read(figures):

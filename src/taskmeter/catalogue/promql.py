@@ -19,7 +19,7 @@ _NAMED: Final = re.compile(r"<(?:(worker):)?([a-z_]+)>")
 
 
 def _samples(family: Family) -> tuple[str, ...]:
-    """Give the names of a family's samples; a native histogram's is that of the family."""
+    """Return the names of a family's samples; a native histogram's is that of the family."""
     bare = ("",) if family.kind == "histogram" else ()
     return tuple(family.name + suffix for suffix in (*bare, *family.suffixes))
 
@@ -35,7 +35,7 @@ SAMPLES: Final[Mapping[tuple[Scope, str], Family]] = {
 
 
 def named(query: str) -> list[Family]:
-    """Give the families that a query names, in order.
+    """Return the families that a query names, in order.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def named(query: str) -> list[Family]:
 
 
 def expand(query: str, namespace: str = "dask") -> str:
-    """Give the query with the full names of its families.
+    """Return the query with the full names of its families.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _family(found: re.Match[str]) -> Family:
 
 
 def quantile(share: str, histogram: str, matchers: str, window: str, grouping: str) -> str:
-    """Give the query of a quantile, from native histograms or else from classic buckets.
+    """Return the query of a quantile, from native histograms or else from classic buckets.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def quantile(share: str, histogram: str, matchers: str, window: str, grouping: s
 
 
 def total(what: str, histogram: str, matchers: str, window: str, grouping: str) -> str:
-    """Give the query of the rate at which a histogram's ``sum`` or ``count`` grows.
+    """Return the query of the rate at which a histogram's ``sum`` or ``count`` grows.
 
     Parameters
     ----------
@@ -117,13 +117,13 @@ def total(what: str, histogram: str, matchers: str, window: str, grouping: str) 
 
 
 def mean(histogram: str, matchers: str, window: str, grouping: str) -> str:
-    """Give the query of the mean; parameters as in `quantile`."""
+    """Return the query of the mean; parameters as in `quantile`."""
     parts = (total(what, histogram, matchers, window, grouping) for what in ("sum", "count"))
     return "\n/\n".join(parts)
 
 
 def deviation(histogram: str, matchers: str, window: str, grouping: str) -> str:
-    """Give the query of the standard deviation; parameters as in `quantile`."""
+    """Return the query of the standard deviation; parameters as in `quantile`."""
     squares = f"sum {grouping} ({_rate(f'<{histogram}_squares_total>{matchers}', window)})"
     count = total("count", histogram, matchers, window, grouping)
     middle = mean(histogram, matchers, window, grouping)

@@ -66,7 +66,7 @@ def _threshold(
 
 
 def rules(namespace: str, limits: Thresholds, name: str) -> str:
-    """Give the text of the rule file; `name` is that of the file."""
+    """Return the text of the rule file; `name` is that of the file."""
     return rule_file(namespace, limits, _COMMENT.format(name=name))
 
 

@@ -120,7 +120,7 @@ def examine(client: Client) -> tuple[Finding, ...]:
 
 
 def fold(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Give the findings with one line for all workers that are well."""
+    """Return the findings with one line for all workers that are well."""
     well = [f for f in findings if f.status == OK and f.what.startswith("worker ")]
     return (
         *(f for f in findings if f not in well),
@@ -156,7 +156,7 @@ def _mismatches(scheduler: _Process) -> Iterable[Finding]:
 
 
 async def _ask(client: Client, workers: Sequence[str]) -> tuple[_Process, dict[str, _Process]]:
-    """Give what is installed on the scheduler and on every worker.
+    """Return what is installed on the scheduler and on every worker.
 
     That is an operation of Dask's servers, so nothing has to be pickled or allowed. Each worker is
     asked for itself: one that hangs must not keep the others from answering.
@@ -204,7 +204,7 @@ def _pages(client: Client) -> Iterable[Finding]:
 
 
 def _fetch(url: str) -> tuple[str, str]:
-    """Give a page, or nothing and why there is nothing."""
+    """Return a page, or nothing and why there is nothing."""
     try:
         with urlopen(url, timeout=ANSWER_SECONDS) as page:  # noqa: S310 (metrics_url gives http or https only)
             return page.read().decode("utf-8", "replace"), "taskmeter is not on it"
@@ -273,7 +273,7 @@ def _about(
 
 
 def _clock_delays(client: Client, scheduler: _Process) -> dict[str, float]:
-    """Give how far each worker's clock is behind the scheduler's; nothing where one cannot ask."""
+    """Return how far each worker's clock is behind the scheduler's; nothing if it cannot be asked."""
 
     # A function inside a function is sent as code, so the scheduler need not have taskmeter; but
     # code can be read by the same Python only.

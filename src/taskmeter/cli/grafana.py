@@ -17,13 +17,13 @@ from taskmeter.text import printable
 _NAMES = re.compile(r"\bdask_(?=taskmeter_)")
 _SETTING = re.compile(r'(?<=PROMETHEUS__NAMESPACE: )"dask"')
 
-_FOLDER = Path(__file__).parent / "grafana"
+_FOLDER = Path(__file__).parent.parent / "grafana"
 
 _RULES = Path("compose/taskmeter-alerts.yml")
 
 
 def contents(namespace: str) -> dict[Path, str]:
-    """Give ``{path: text}`` of all there is, for a namespace."""
+    """Return ``{path: text}`` of all there is, for a namespace."""
     found = {
         path.relative_to(_FOLDER): _renamed(path.read_text(encoding="utf-8"), namespace)
         for path in sorted(_FOLDER.rglob("*"))

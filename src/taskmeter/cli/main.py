@@ -87,7 +87,7 @@ def _refusing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _careful(stream: IO[str]) -> IO[str]:
-    """Give a stream that never fails on a character that its encoding lacks."""
+    """Return a stream that never fails on a character that its encoding lacks."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
     return stream
@@ -211,7 +211,7 @@ def demo(*, fast: bool, dashboard_address: str) -> None:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
-    """Give what takes snapshots of a cluster."""
+    """Return what takes snapshots of a cluster."""
     with quiet():
         client = connect(address)
         try:
@@ -365,7 +365,7 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
 def _looks(
     take: Callable[[], Snapshot], interval: float, count: int | None
 ) -> Iterator[tuple[Snapshot, Snapshot | None]]:
-    """Give (snapshot, the one before it) again and again; the first has none before it."""
+    """Return (snapshot, the one before it) again and again; the first has none before it."""
     earlier = None
     for _ in itertools.count() if count is None else range(count):
         if earlier is not None:

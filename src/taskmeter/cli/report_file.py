@@ -18,7 +18,7 @@ MARK = b'<meta name="generator" content="taskmeter">'
 
 
 def here() -> dict[str, str]:
-    """Give the versions of this process."""
+    """Return the versions of this process."""
     return {"taskmeter here": __version__}
 
 
@@ -65,7 +65,7 @@ def save(path: Path, text: str) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Give the cause of an error in a few words."""
+    """Return the cause of an error in a few words."""
     return (error.strerror or str(error)).lower()
 
 

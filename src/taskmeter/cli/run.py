@@ -61,7 +61,7 @@ class Target:
 
 @contextmanager
 def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
-    """Give the default client of a cluster that has taskmeter, and the watch over it.
+    """Return the default client of a cluster that has taskmeter, and the watch over it.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class Script:
 
     @contextmanager
     def main_module(self) -> Iterator[ModuleType]:
-        """Give the module that is ``__main__`` for the script, in the place of this program's own.
+        """Return the module that is ``__main__`` for the script, in place of this program's own.
 
         A worker process that Dask starts anew imports what is ``__main__`` here. That would run a
         script a second time, unless it does its work under ``if __name__ == "__main__"``; for one
@@ -129,7 +129,7 @@ class Script:
 
 
 def _name(node: ast.AST) -> str | None:
-    """Give the last name of ``a.b.name`` or ``name``."""
+    """Return the last name of ``a.b.name`` or ``name``."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else None

@@ -161,7 +161,7 @@ class Watch:
 
 
 def _default_client() -> Client | None:
-    """Give the client to which the program's work goes now, if it is connected."""
+    """Return the client to which the program's work goes now, if it is connected."""
     try:
         client = default_client()
     except ValueError:

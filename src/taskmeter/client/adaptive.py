@@ -40,7 +40,7 @@ class MeterAdaptive(Adaptive):
         super().__init__(*args, **kwargs)
 
     async def target(self) -> int:
-        """Give the number of workers there should be."""
+        """Return the number of workers there should be."""
         decision = await self._decide()
         if decision is None:
             found: int = await super().target()
@@ -51,7 +51,7 @@ class MeterAdaptive(Adaptive):
         return decision.workers
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Give workers to close, of which none runs anything: what they do would be lost."""
+        """Return workers to close, of which none runs anything: what they do would be lost."""
         found: list[str] = await self.scheduler.workers_to_close(
             # asked for a target, Dask closes busy workers, too
             minimum=target,
@@ -91,7 +91,7 @@ class MeterAdaptive(Adaptive):
             logger.debug("taskmeter: the event was not logged: %r", error)
 
     def _threads_per_worker(self) -> float | None:
-        """Give the threads of a worker to be, as far as the cluster says."""
+        """Return the threads of a worker to be, as far as the cluster says."""
         spec = getattr(self.cluster, "new_spec", None) or {}
         options = spec.get("options", {}) if isinstance(spec, dict) else {}
         for name in ("nthreads", "threads", "cores"):

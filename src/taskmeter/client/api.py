@@ -69,7 +69,7 @@ async def _uninstall(client: Any) -> None:
 
 
 def snapshot(client: Any, *, refresh: bool = True) -> Any:
-    """Give a `Snapshot`: everything that taskmeter knows about the cluster.
+    """Return a `Snapshot`: everything that taskmeter knows about the cluster.
 
     Parameters
     ----------
@@ -97,5 +97,5 @@ async def snapshot_async(client: Any, *, refresh: bool = True) -> Snapshot:
 
 
 async def installed(client: Any) -> bool:
-    """Tell whether a client's scheduler has taskmeter."""
+    """Return whether a client's scheduler has taskmeter."""
     return await client.scheduler.get_metadata(keys=[METADATA_KEY], default=None) is not None

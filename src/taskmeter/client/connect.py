@@ -57,7 +57,7 @@ def connect(address: str) -> Client:
 
 
 def read(client: Client) -> Snapshot:
-    """Give a snapshot of a client's cluster; any client, from any thread but its own loop's.
+    """Return a snapshot of a client's cluster; any client, from any thread but its own loop's.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def read(client: Client) -> Snapshot:
 
 
 def read_complete(client: Client, *, patience: float) -> Snapshot:
-    """Give a snapshot in which all workers report, or the last one when patience ends.
+    """Return a snapshot in which all workers report, or the last one when patience ends.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def read_complete(client: Client, *, patience: float) -> Snapshot:
 
 
 def metrics_url(client: Client, page: str = "/taskmeter/metrics") -> str | None:
-    """Give the address of a page of the scheduler's HTTP server; None if it has no such server."""
+    """Return the address of a page on the scheduler's HTTP server; None if it has no server."""
     info: dict[str, Any] = client.scheduler_info(n_workers=0)
     port = info.get("services", {}).get("dashboard")
     if not port:
@@ -162,7 +162,7 @@ def _probe(address: str) -> None:
 
 
 def _parts(address: str) -> tuple[str | None, int, str]:
-    """Give host, port and scheme; no host if the scheme is not one of sockets."""
+    """Return host, port and scheme; no host if the scheme is not one of sockets."""
     if address.startswith("inproc://"):
         raise Refusal(f"{address} can be reached only from inside its own process.")
     if urlsplit(address).scheme in {"http", "https"}:
@@ -181,7 +181,7 @@ def _parts(address: str) -> tuple[str | None, int, str]:
 
 
 def _is_greeting(connection: socket.socket) -> bool:
-    """Tell whether a server says by itself what a Dask server says: the length of its handshake."""
+    """Return whether a server greets as Dask servers do, with the length of its handshake."""
     try:
         head = connection.recv(8)
     except (TimeoutError, ConnectionError):
@@ -190,7 +190,7 @@ def _is_greeting(connection: socket.socket) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Give the cause of an error in a few words."""
+    """Return the cause of an error in a few words."""
     if isinstance(error, TimeoutError):
         return f"no answer within {TIMEOUT_SECONDS:g} s"
     if isinstance(error, OSError) and error.strerror:

@@ -145,7 +145,7 @@ class Race:
         return self.copies[0] if all(copy.done() for copy in self.copies) else None
 
     async def finish(self, winner: Future) -> None:
-        """Give the winner's result to the future that the user has, and cancel the other copy."""
+        """Return the winner's result to the future that the user has, and cancel the other copy."""
         if winner.status == "cancelled":
             self._client.futures[self.key].cancel(
                 reason="taskmeter", msg=f"{winner.key}, which was to give its result, was cancelled"

@@ -188,13 +188,13 @@ async def _facts(client: Any, title: str) -> Facts:
 
 
 def facts(client: Any, title: str) -> Facts:
-    """Give what a report says about the cluster of a client; no versions if it does not answer."""
+    """Return what a report says of a client's cluster; no versions if it does not answer."""
     found: Facts = client.sync(_facts, client, title)
     return found
 
 
 def named(found: Any) -> dict[str, str]:
-    """Give those of Dask's versions that matter, by name."""
+    """Return those of Dask's versions that matter, by name."""
     host, packages = found["host"], found["packages"]
     wanted = {name: packages.get(name) for name in ("distributed", "dask", "numpy", "pandas")}
     every = {

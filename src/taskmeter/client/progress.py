@@ -151,7 +151,7 @@ class Following:
         return all(future.done() for future in self._futures or ())
 
     async def _failure(self) -> str:
-        """Give which of the futures failed first, and how."""
+        """Return which of the futures failed first, and how."""
         for future in self._futures or ():
             if future.status == "error":
                 error = await future.exception()

@@ -258,7 +258,7 @@ class Fleet:
     def _risen(
         self, known: Mapping[str, PrefixTotals], new: Mapping[str, PrefixTotals]
     ) -> dict[str, PrefixTotals]:
-        """Give the rows of `new` without any that fell, which no sound meter sends."""
+        """Return the rows of `new` without any that fell, which no sound meter sends."""
         risen = {}
         for prefix, totals in new.items():
             before = known.get(prefix)
@@ -282,7 +282,7 @@ class Fleet:
         return tally
 
     def _known(self, prefix: str) -> str:
-        """Give the name that a prefix counts under, and have a row for it."""
+        """Return the name that a prefix counts under, and have a row for it."""
         self._tally(prefix)
         return self._admit(prefix)
 
@@ -306,7 +306,7 @@ class Fleet:
         details: bool = True,
         extrapolate: bool = True,
     ) -> Snapshot:
-        """Give everything as it stands at `now`.
+        """Return everything as it stands at `now`.
 
         Parameters
         ----------

@@ -249,7 +249,7 @@ class Measurements:
     def _places(
         self, series: Series, worker: str, admit: Admit, present: Callable[[str], bool]
     ) -> Iterator[tuple[DistributionTable[Any], Any]]:
-        """Give the rows of the tables that a series counts in."""
+        """Return the rows of the tables that a series counts in."""
         measure, prefix, what, context = series
         if measure in TRANSFERS:
             yield self._prefixes, Series(measure)
@@ -292,7 +292,7 @@ class Measurements:
     # Reading: what was folded
 
     def prefixes(self) -> dict[str, Measured]:
-        """Give the distributions of every prefix.
+        """Return the distributions of every prefix.
 
         Of a prefix of which nothing changed it is the same object as the last time.
         """
@@ -321,12 +321,12 @@ class Measurements:
         self._sorted = len(folded)
 
     def recent(self, prefix: str, durations: Distribution) -> Distribution:
-        """Give what of a prefix's compute durations came within the window."""
+        """Return what of a prefix's compute durations came within the window."""
         older = self._history[0][1].get(prefix, _EMPTY)
         return _EMPTY if older is durations else durations.since(older)
 
     def slowest(self, prefix: str, now: float, at: float) -> SlowAttempt | None:
-        """Give a prefix's slowest attempt within the window, told in Unix time."""
+        """Return a prefix's slowest attempt within the window, told in Unix time."""
         known = self._slowest.get(prefix)
         if known is None or known[2] < now - self.window:
             return None
@@ -334,7 +334,7 @@ class Measurements:
         return SlowAttempt(key=key, seconds=seconds, at=at - (now - end), worker=worker)
 
     def groups(self, now: float, at: float) -> dict[str, GroupStats]:
-        """Give every group that is remembered; `at` is `now` in Unix time."""
+        """Return every group that is remembered; `at` is `now` in Unix time."""
         by = self._by_group.folded()
         return {
             name: GroupStats(
@@ -350,7 +350,7 @@ class Measurements:
         }
 
     def transfers(self, *, pairs: bool = True) -> Transfers:
-        """Give the transfers, by pair of workers too or not."""
+        """Return the transfers, by pair of workers too or not."""
         total = {measure: self._prefixes.read(Series(measure)) for measure in TRANSFERS}
         by: dict[tuple[str, str], dict[str, Distribution]] = {}
         for (measure, source, destination), distribution in self._by_pair.folded().items():
@@ -365,7 +365,7 @@ class Measurements:
         )
 
     def activities(self) -> dict[tuple[str, str], Distribution]:
-        """Give the seconds of what Dask times outside of tasks, by (context, activity)."""
+        """Return the seconds of what Dask times outside of tasks, by (context, activity)."""
         return {
             (series.context, series.what): distribution
             for series, distribution in self._background()
@@ -373,7 +373,7 @@ class Measurements:
         }
 
     def activity_totals(self) -> dict[tuple[str, str], ActivityTotals]:
-        """Give the totals of what Dask times outside of tasks, by (context, activity)."""
+        """Return the totals of what Dask times outside of tasks, by (context, activity)."""
         found: dict[tuple[str, str], ActivityTotals] = {}
         for series, distribution in self._background():
             if series.measure in _UNITS:
@@ -404,7 +404,7 @@ class Measurements:
 
 
 def _same(one: Sequence[Distribution], other: Sequence[Distribution]) -> bool:
-    """Tell whether these are the very same objects."""
+    """Return whether these are the very same objects."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 

@@ -33,7 +33,7 @@ class Ratchet:
         self._reported_at: float | None = None
 
     def hold(self, snapshot: Snapshot) -> Snapshot:
-        """Give the snapshot with activities, idleness and worker states that never fall."""
+        """Return the snapshot with activities, idleness and worker states that never fall."""
         reported, self._reported_at = self._reported_at, snapshot.reported_at
         if reported is not None and reported == snapshot.reported_at:
             return self._as_shown(snapshot)
@@ -50,7 +50,7 @@ class Ratchet:
         return stats if held is stats.activities else replace(stats, activities=held)
 
     def _as_shown(self, snapshot: Snapshot) -> Snapshot:
-        """Give the snapshot with what workers reported as it was shown before."""
+        """Return the snapshot with what workers reported as it was shown before."""
         return replace(
             snapshot,
             prefixes={

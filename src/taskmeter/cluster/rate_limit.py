@@ -22,7 +22,7 @@ class Pacer:
         self._thread_seconds: float | None = None
 
     def pace(self, snapshot: Snapshot) -> Snapshot:
-        """Give the snapshot with compute seconds that may be shown now; they never fall."""
+        """Return the snapshot with compute seconds that may be shown now; they never fall."""
         wanted = {
             name: max(0.0, stats.compute_seconds - self._given.get(name, 0.0))
             for name, stats in snapshot.prefixes.items()

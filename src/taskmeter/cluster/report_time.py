@@ -29,7 +29,7 @@ class ReportTime:
         self.latest = max(self.latest, at)
 
     def unix(self, now: float, at: float) -> float:
-        """Give the Unix time of the latest report.
+        """Return the Unix time of the latest report.
 
         Parameters
         ----------

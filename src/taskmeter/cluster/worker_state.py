@@ -24,13 +24,13 @@ class Used(NamedTuple):
     cpu: float = 0.0
 
     def plus(self, other: Used) -> Used:
-        """Give the sum of both."""
+        """Return the sum of both."""
         return Used(
             self.compute + other.compute, self.seceded + other.seceded, self.cpu + other.cpu
         )
 
     def highest(self, other: Used) -> Used:
-        """Give the higher one of each."""
+        """Return the higher one of each."""
         return Used(
             max(self.compute, other.compute),
             max(self.seceded, other.seceded),
@@ -70,18 +70,18 @@ class Meter:
         return (a for a in self.report.running if (a.key, a.run_id) not in self.ended)
 
     def age(self, attempt: RunningAttempt, now: float) -> float:
-        """Give the seconds since an attempt of the report started."""
+        """Return the seconds since an attempt of the report started."""
         return attempt.age_seconds + max(0.0, now - self.received)
 
     def report_age(self, now: float, intervals: float) -> float:
-        """Give the seconds since the report, over which is extrapolated: `intervals` at most.
+        """Return the seconds since the report, over which is extrapolated: `intervals` at most.
 
         So a worker that is suspended or dead cannot inflate anything.
         """
         return min(max(0.0, now - self.received), intervals * self.interval)
 
     def used(self, attempt: RunningAttempt, now: float, intervals: float) -> Used:
-        """Give what an attempt of the report has used, extrapolated to `now`.
+        """Return what an attempt of the report has used, extrapolated to `now`.
 
         There is no extrapolation for an attempt that has ended, nor for a cancelled one, whose end
         the scheduler is not told; nor of CPU time.
@@ -95,6 +95,6 @@ class Meter:
         return Used(attempt.compute_seconds + age, attempt.seceded_seconds, cpu)
 
     def compute(self, now: float, intervals: float) -> float:
-        """Give the compute seconds of the whole worker, extrapolated to `now`."""
+        """Return the compute seconds of the whole worker, extrapolated to `now`."""
         running = sum(self.used(a, now, intervals).compute for a in self.report.running)
         return self.ended_compute + running

@@ -61,7 +61,7 @@ if (document.hidden) tell()
 
 
 def of_dask(scheduler: Any) -> BokehTornado | None:
-    """Give the application that Dask's own dashboard is; None if it has none."""
+    """Return the application that Dask's own dashboard is; None if it has none."""
     application = getattr(scheduler, "http_application", None)
     for one in getattr(application, "applications", ()):
         if isinstance(one, BokehTornado) and not isinstance(one, _Server):
@@ -283,7 +283,7 @@ class Page:
             count_error(self._errors, "page")
 
     def _due(self) -> list[Panel]:
-        """Give the pictures whose turn it is: all at first, and when the reader chose something."""
+        """Return the panels that are due: all at first, and after the reader chose something."""
         ticks = self._ticks
         self._ticks += 1
         return [
@@ -303,7 +303,7 @@ def _work(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def _environment() -> Any:
-    """Give Dask's templates, and ours beside them."""
+    """Return Dask's templates, and ours beside them."""
     return env.overlay(loader=ChoiceLoader([FunctionLoader(_template), env.loader]))
 
 

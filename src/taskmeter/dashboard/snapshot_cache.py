@@ -16,7 +16,7 @@ INTERVAL_SECONDS = 1.0
 
 
 class Feed:
-    """Gives views of a cluster to the pages that are open, and remembers nothing when none is.
+    """Return views of a cluster to the pages that are open, and remembers nothing when none is.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Feed:
             self._view = None
 
     def view(self) -> View:
-        """Give the present and the last minutes."""
+        """Return the present and the last minutes."""
         now = monotonic()
         if self._view is None or now - self._taken >= self._fresh_seconds:
             with _no_collection():

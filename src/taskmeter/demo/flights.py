@@ -16,7 +16,7 @@ FEW = 27_000
 
 
 def data_file(name: str) -> Path:
-    """Give the path of one of the package's data files.
+    """Return the path of one of the package's data files.
 
     Its module is never imported: that needs a setuptools of old.
 

@@ -110,7 +110,7 @@ def answer_all(
 
 
 def read_flights(path: Path, block: int) -> Any:
-    """Give the flights as a Dask data frame."""
+    """Return the flights as a Dask data frame."""
     return dd.read_csv(
         path,
         blocksize=block,
@@ -120,7 +120,7 @@ def read_flights(path: Path, block: int) -> Any:
 
 
 def join(flights: Any) -> Any:
-    """Give every flight with its plane's year and the weather at its departure."""
+    """Return every flight with its plane's year and the weather at its departure."""
     planes = pd.read_csv(data_file("planes.csv"), usecols=["tailnum", "year"])
     weather = pd.read_csv(
         data_file("weather.csv"),
@@ -166,7 +166,7 @@ def by_weather(joined: Any) -> Answer:
 
 
 def sky_at_departure(flights: pd.DataFrame) -> pd.Series:
-    """Give the weather in a word."""
+    """Return the weather in a word."""
     words = np.select(
         [flights.visib < 2, flights.precip > 0, flights.wind_speed > 20, flights.visib.notna()],
         ["fog", "rain or snow", "strong wind", "calm and dry"],
@@ -229,7 +229,7 @@ def _great_circle(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 def airline_names(client: Client, directory: Path, seconds: float) -> dict[str, str]:
-    """Give the name of every airline, from an archive that fails at the first request."""
+    """Return the name of every airline, from an archive that fails at the first request."""
     names = pd.read_csv(data_file("airlines.csv"), index_col="carrier")["name"].to_dict()
     requests = client.map(
         ask_archive,
@@ -243,7 +243,7 @@ def airline_names(client: Client, directory: Path, seconds: float) -> dict[str, 
 
 
 def ask_archive(carrier: str, name: str, *, directory: str, seconds: float) -> str:
-    """Give an airline's name at the second attempt; the first fails after a while."""
+    """Return an airline's name at the second attempt; the first fails after a while."""
     asked = Path(directory, f"asked-{carrier}")
     if asked.exists():
         return name
@@ -273,7 +273,7 @@ def by_airline(client: Client, flights: Any, names: dict[str, str], resamples: i
 
 
 def bootstrap_mean(values: np.ndarray[Any, Any], *, resamples: int) -> tuple[float, float]:
-    """Give the 95 % confidence interval of a mean, by drawing the values anew many times."""
+    """Return the 95 % confidence interval of a mean, by drawing the values anew many times."""
     generator = np.random.default_rng(2013)
     means = [
         values[generator.integers(0, len(values), len(values))].mean() for _ in range(resamples)

@@ -37,7 +37,7 @@ class Box:
 
 
 def box(distribution: Distribution) -> Box:
-    """Give `Distribution.box`."""
+    """Return `Distribution.box`."""
     d = distribution
     q1, median, q3 = d.quantile([0.25, 0.5, 0.75]).tolist()
     lower = upper = nan
@@ -65,7 +65,7 @@ def box(distribution: Distribution) -> Box:
 
 
 def _values_and_counts(d: Distribution) -> tuple[Floats, Ints]:
-    """Give a value for each bucket in use, the zero bucket included, and how many it holds."""
+    """Return a value for each bucket in use, the zero bucket included, and how many it holds."""
     used = np.flatnonzero(d.counts)
     values = np.clip(representatives(used + d.offset, d.schema), d.minimum, d.maximum)
     counts = d.counts[used].astype(np.int64)

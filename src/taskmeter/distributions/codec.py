@@ -35,7 +35,7 @@ _SPARSE: Final = 0x80
 
 
 def to_bytes(d: Distribution) -> bytes:
-    """Give `Distribution.to_bytes`."""
+    """Return `Distribution.to_bytes`."""
     used = np.flatnonzero(d.counts)
     width = _width(int(d.counts.max(initial=0)))
     sparse = used.size * (2 + width) < d.counts.size * width
@@ -131,7 +131,7 @@ def _read_number(body: bytes, at: int) -> tuple[int, int]:
 
 
 def to_dict(d: Distribution) -> dict[str, Any]:
-    """Give `Distribution.to_dict`."""
+    """Return `Distribution.to_dict`."""
     return {
         "schema": d.schema,
         "count": d.count,
@@ -173,7 +173,7 @@ def from_dict(data: Mapping[str, Any]) -> Fields:
 
 
 def _text(number: int, bits: int) -> str:
-    """Give ``number * 2**-bits`` as hexadecimal digits and a power of two, such as ``0x3p-4``."""
+    """Return ``number * 2**-bits`` as hexadecimal digits and a power of two, such as ``0x3p-4``."""
     zeros = trailing_zeros(number)
     return f"{number >> zeros:#x}p{zeros - bits}"
 
@@ -187,7 +187,7 @@ def _from_text(text: str, bits: int) -> int:
 
 
 def checked(fields: Fields) -> Fields:
-    """Give ``fields`` back if they are those of some sample, else raise ``ValueError``."""
+    """Return ``fields`` back if they are those of some sample, else raise ``ValueError``."""
     problem = _numbers_problem(fields) or _buckets_problem(fields) or _sums_problem(fields)
     if problem:
         raise ValueError(f"this is not a distribution: {problem}")

@@ -191,7 +191,7 @@ class Distribution:
     @overload
     def quantile(self, q: Sequence[float] | Floats) -> Floats: ...
     def quantile(self, q: float | Sequence[float] | Floats) -> float | Floats:
-        """Give the sample quantile at ``q``, a number or an array of them in [0, 1].
+        """Return the sample quantile at ``q``, a number or an array of them in [0, 1].
 
         The sample quantile is numpy's default, Hyndman and Fan's (1996) definition 7: the value at
         rank ``(count - 1) * q``, linear between the two order statistics around it. Here each order
@@ -207,7 +207,7 @@ class Distribution:
     @overload
     def cdf(self, x: Sequence[float] | Floats) -> Floats: ...
     def cdf(self, x: float | Sequence[float] | Floats) -> float | Floats:
-        """Give the share of values at or below ``x``, a number or an array.
+        """Return the share of values at or below ``x``, a number or an array.
 
         Exact at bucket bounds, at 0, below the minimum and from the maximum on; between two bounds
         geometric, so off by the share of one bucket at most.
@@ -217,13 +217,13 @@ class Distribution:
         return float(result) if at.ndim == 0 else result
 
     def box(self) -> Box:
-        """Give the Tukey box plot; whiskers end within 1.5 interquartile ranges of the box."""
+        """Return the Tukey box plot; whiskers end within 1.5 interquartile ranges of the box."""
         return box(self)
 
     # ---- arithmetic
 
     def merge(self, other: Distribution) -> Distribution:
-        """Give the distribution of both samples together.
+        """Return the distribution of both samples together.
 
         The coarser of the two grids is kept, and every count. Exact, and it does not matter in
         which order anything is merged.
@@ -249,7 +249,7 @@ class Distribution:
         )
 
     def since(self, older: Distribution) -> Distribution:
-        """Give the distribution of what was added since ``older``, an earlier state of this one.
+        """Return the distribution of what was added since ``older``, an earlier state of this one.
 
         Count, sums, moments and buckets are exact. A minimum or maximum that `older` already had
         cannot be told from what was added; then it is the bound of the outermost bucket, so at most
@@ -326,14 +326,14 @@ class Distribution:
     def fit(self) -> FitReport:
         """Find the family that describes it best, with the evidence; needs scipy.
 
-        See `taskmeter.core.fit.fit`.
+        See `taskmeter.distributions.fit.fit`.
         """
         from taskmeter.distributions.fit import fit  # noqa: PLC0415  # scipy is optional and slow to import
 
         return fit(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON-able values; ``None`` stands for ``nan``, sums are exact text."""
+        """Return it as JSON-able values; ``None`` stands for ``nan``, sums are exact text."""
         return codec.to_dict(self)
 
     @classmethod
@@ -342,7 +342,7 @@ class Distribution:
         return cls.of_fields(codec.from_dict(data))
 
     def to_bytes(self) -> bytes:
-        """Give it in some 100 bytes plus 1 or 2 a bucket, for reports and recordings."""
+        """Return it in some 100 bytes plus 1 or 2 a bucket, for reports and recordings."""
         return codec.to_bytes(self)
 
     @classmethod

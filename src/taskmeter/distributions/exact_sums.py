@@ -41,7 +41,7 @@ _SHORT: Final = 200
 def exact_sums(
     values: Floats, sizes: Ints, starts: Ints, least: Floats, most: Floats
 ) -> tuple[list[int], list[int]]:
-    """Give the exact sum, and the exact sum of squares, of consecutive runs of positive values.
+    """Return the exact sum, and the exact sum of squares, of consecutive runs of positive values.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _limbs_for(exponents: int) -> int:
 
 
 def _wide_sums(values: Floats) -> tuple[int, int]:
-    """Give the sums of one run, halving its range of exponents until limbs can hold it."""
+    """Return the sums of one run, halving its range of exponents until limbs can hold it."""
     top = int(np.frexp(values.max())[1])
     span = top - int(np.frexp(values.min())[1])
     if _limbs_for(span) <= _MAX_LIMBS:
@@ -113,7 +113,7 @@ def _digits(rest: Floats, limbs: int) -> Floats:
 
 
 def _all_products(digits: Floats, sizes: Ints, starts: Ints) -> Floats:
-    """Give what `_products` gives for each run, one row each."""
+    """Return what `_products` gives for each run, one row each."""
     if digits.shape[1] < _SHORT * starts.size:
         products = (digits[:, None] * digits).reshape(-1, digits.shape[1])
         summed: Floats = np.add.reduceat(products, starts, axis=1).T
@@ -124,7 +124,7 @@ def _all_products(digits: Floats, sizes: Ints, starts: Ints) -> Floats:
 
 
 def _products(digits: Floats) -> Floats:
-    """Give the sums, over all numbers, of the products of each two of their digits."""
+    """Return the sums, over all numbers, of the products of each two of their digits."""
     width = _SINGLE_THREADED // digits.shape[0] ** 2
     total: Floats = digits[:, :width] @ digits[:, :width].T
     for start in range(width, digits.shape[1], width):
@@ -135,7 +135,7 @@ def _products(digits: Floats) -> Floats:
 
 @cache
 def _diagonals(limbs: int) -> Floats:
-    """Give the matrix that adds up the products that count for the same power of 2**18."""
+    """Return the matrix that adds up the products that count for the same power of 2**18."""
     place = np.add.outer(np.arange(limbs), np.arange(limbs)).reshape(-1)
     return np.equal.outer(place, np.arange(2 * limbs - 1)).astype(np.float64)
 
@@ -158,7 +158,7 @@ def _shifted(number: int, bits: int) -> int:
 
 
 def ratio(numerator: int, denominator: int) -> float:
-    """Give the quotient of two whole numbers, correctly rounded; infinite beyond all floats."""
+    """Return the quotient of two whole numbers, correctly rounded; infinite beyond all floats."""
     try:
         return numerator / denominator
     except OverflowError:
@@ -166,10 +166,10 @@ def ratio(numerator: int, denominator: int) -> float:
 
 
 def to_float(number: int, bits: int) -> float:
-    """Give ``number * 2**-bits``, correctly rounded."""
+    """Return ``number * 2**-bits``, correctly rounded."""
     return ratio(number, 1 << bits)
 
 
 def trailing_zeros(number: int) -> int:
-    """Give how often two divides ``number``; 0 for 0."""
+    """Return how often two divides ``number``; 0 for 0."""
     return (number & -number).bit_length() - 1 if number else 0

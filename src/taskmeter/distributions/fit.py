@@ -65,7 +65,7 @@ class Fit:
     distance: float
 
     def cdf(self, x: ArrayLike) -> Floats:
-        """Give the fitted share of positive values at or below each of ``x``."""
+        """Return the fitted share of positive values at or below each of ``x``."""
         return _SHARES[self.family](self.parameters, np.asarray(x, dtype=np.float64))[0]
 
 
@@ -196,7 +196,7 @@ def _evaluated(sample: _Sample, family: str, parameters: Mapping[str, float]) ->
 
 
 def _log_likelihood(counts: Ints, below: Floats, above: Floats) -> float:
-    """Give the log-probability of bucket counts, leaving out the multinomial coefficient."""
+    """Return the log-probability of bucket counts, leaving out the multinomial coefficient."""
     masses = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
     used = counts > 0
     # a mass too small for a float would rule a family out by rounding
@@ -307,7 +307,7 @@ _ESTIMATES: Final[Mapping[str, Callable[[_Sample], dict[str, float]]]] = {
 
 
 def _power_laws(sample: _Sample) -> list[dict[str, float]]:
-    """Give the sample as a power law from its minimum on, and the best split in body and tail."""
+    """Return the sample as a power law from its minimum on, and the best split in body and tail."""
     found = []
     spread = sample.log_mean - log(sample.minimum)
     if sample.edges[-1] >= _MIN_TAIL_RATIO * sample.minimum:
@@ -324,7 +324,7 @@ def _power_laws(sample: _Sample) -> list[dict[str, float]]:
 
 
 def _best_split(sample: _Sample) -> tuple[int, float] | None:
-    """Give the first bucket of the tail with the least distance, and the tail's exponent.
+    """Return the first bucket of the tail with the least distance, and the tail's exponent.
 
     From any bound on, bucket numbers of a power law are geometric, so that the exponent has a
     closed form (Virkar and Clauset, equation 8).

@@ -40,7 +40,7 @@ _CLEARLY_BETWEEN: Final = 0.5 - 1e-7
 
 @cache
 def _fractions(schema: int) -> Floats:
-    """Give the bounds in [0.5, 1): ``2**(j/2**schema - 1)`` for ``j = 0 ... 2**schema - 1``.
+    """Return the bounds in [0.5, 1): ``2**(j/2**schema - 1)`` for ``j = 0 ... 2**schema - 1``.
 
     The root is a nested integer square root with 80 bits after the point, so the division below is
     the only rounding and is correct in the last place. (`pow` promises less.)
@@ -57,7 +57,7 @@ def _fractions(schema: int) -> Floats:
 
 
 def index_of(value: float, schema: int = DEFAULT_SCHEMA) -> int:
-    """Give the bucket of one positive finite value: ``ceil(log2(value) * 2**schema)``, exactly."""
+    """Return the bucket of a positive finite value, exactly ``ceil(log2(value) * 2**schema)``."""
     fraction, exponent = frexp(value)
     fine = max(schema, 0)
     within = int(np.searchsorted(_fractions(fine), fraction))
@@ -65,7 +65,7 @@ def index_of(value: float, schema: int = DEFAULT_SCHEMA) -> int:
 
 
 def indices(values: Floats, schema: int = DEFAULT_SCHEMA, *, logs: Floats | None = None) -> Ints:
-    """Give the buckets of positive finite values, as `index_of` does, at some 3 ns each.
+    """Return the buckets of positive finite values, as `index_of` does, at some 3 ns each.
 
     A logarithm decides for values that are clearly between two bounds, which is nearly all; the
     others are compared with the bound. ``logs`` are the natural logarithms, if they are known.
@@ -91,12 +91,12 @@ def _compared(values: Floats, schema: int) -> Ints:
 
 
 def coarser_index(index: int, steps: int) -> int:
-    """Give the bucket, ``steps`` schemas coarser, that holds bucket ``index``."""
+    """Return the bucket, ``steps`` schemas coarser, that holds bucket ``index``."""
     return (index + (1 << steps) - 1) >> steps
 
 
 def coarser_indices(fine: Ints, steps: int) -> Ints:
-    """Give what `coarser_index` gives, for an array."""
+    """Return what `coarser_index` gives, for an array."""
     return (fine + ((1 << steps) - 1)) >> steps if steps else fine
 
 
@@ -119,7 +119,7 @@ def coarser_counts(counts: Ints, offset: int, steps: int) -> tuple[Ints, int]:
 
 
 def steps_to_fit(first: int, last: int) -> int:
-    """Give how many schemas coarser buckets ``first ... last`` must be to number `MAX_BUCKETS`."""
+    """Return how many schemas coarser buckets ``first ... last`` must be to fit `MAX_BUCKETS`."""
     steps = 0
     while coarser_index(last, steps) - coarser_index(first, steps) >= MAX_BUCKETS:
         steps += 1
@@ -127,26 +127,26 @@ def steps_to_fit(first: int, last: int) -> int:
 
 
 def upper_bound(index: int, schema: int = DEFAULT_SCHEMA) -> float:
-    """Give the largest value of a bucket; the top one of the float range ends at infinity."""
+    """Return the largest value of a bucket; the top one of the float range ends at infinity."""
     fine = max(schema, 0)
     exponent, within = divmod(index << (fine - schema), 1 << fine)
     return ldexp(float(_fractions(fine)[within]), exponent + 1) if exponent < 1024 else inf
 
 
 def smallest(index: int, schema: int = DEFAULT_SCHEMA) -> float:
-    """Give the smallest value of a bucket, or of all positive ones below the normal floats."""
+    """Return the smallest value of a bucket, or of all positive ones below the normal floats."""
     value = nextafter(upper_bound(index - 1, schema), inf)
     return value if value >= SMALLEST_NORMAL else ldexp(1.0, -1074)
 
 
 def largest(index: int, schema: int = DEFAULT_SCHEMA) -> float:
-    """Give the largest value of a bucket, or of all below the normal floats."""
+    """Return the largest value of a bucket, or of all below the normal floats."""
     value = upper_bound(index, schema)
     return value if value >= SMALLEST_NORMAL else nextafter(SMALLEST_NORMAL, 0.0)
 
 
 def upper_bounds(index: Ints, schema: int = DEFAULT_SCHEMA) -> Floats:
-    """Give what `upper_bound` gives, for an array."""
+    """Return what `upper_bound` gives, for an array."""
     fine = max(schema, 0)
     exponent, within = np.divmod(index << (fine - schema), 1 << fine)
     with np.errstate(over="ignore"):
@@ -155,7 +155,7 @@ def upper_bounds(index: Ints, schema: int = DEFAULT_SCHEMA) -> Floats:
 
 
 def representatives(index: Ints, schema: int = DEFAULT_SCHEMA) -> Floats:
-    """Give the one value of each bucket that is relatively nearest to all of it.
+    """Return the one value of each bucket that is relatively nearest to all of it.
 
     That is ``2 * lower * upper / (lower + upper)``, off by `relative_error` at most (DDSketch,
     Masson et al. 2019, lemma 2).
@@ -164,6 +164,6 @@ def representatives(index: Ints, schema: int = DEFAULT_SCHEMA) -> Floats:
 
 
 def relative_error(schema: int = DEFAULT_SCHEMA) -> float:
-    """Give how far a value is from its representative at most: 0.01083 of it at schema 5."""
+    """Return how far a value is from its representative at most: 0.01083 of it at schema 5."""
     ratio = upper_bound(1, schema)
     return (ratio - 1) / (ratio + 1)

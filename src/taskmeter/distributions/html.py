@@ -24,7 +24,7 @@ Row = Sequence[str]
 
 
 def of_distribution(d: Distribution) -> str:
-    """Give `Distribution._repr_html_`: its histogram over a box, and its figures."""
+    """Return `Distribution._repr_html_`: its histogram over a box, and its figures."""
     head = f"<b>Distribution</b> of {d.count:,} value{'' if d.count == 1 else 's'}"
     if d.invalid:
         head += f", {d.invalid:,} invalid left out"
@@ -41,7 +41,7 @@ def of_distribution(d: Distribution) -> str:
 
 
 def sketch(d: Distribution, title: str) -> str:
-    """Give a small drawing of a distribution: its histogram above a box, on one axis.
+    """Return a small drawing of a distribution: its histogram above a box, on one axis.
 
     The box is from p25 to p75 with the median, its whiskers end at p5 and p95. The axis is
     logarithmic where the values span a factor of 20 or more. Values of 0 are left out of the

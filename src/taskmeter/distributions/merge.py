@@ -13,7 +13,7 @@ from taskmeter.distributions.grid import coarser_counts, coarser_index, steps_to
 
 
 def merge_all(distributions: Iterable[Distribution]) -> Distribution:
-    """Give the distribution of all samples together; the very object if only one has any value."""
+    """Return the distribution of all samples together; the same object if only one has values."""
     every = [d for d in distributions if d.count or d.invalid]
     some = [d for d in every if d.count]
     invalid = sum(d.invalid for d in every)

@@ -22,7 +22,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 def quantiles(distributions: Iterable[Distribution], q: ArrayLike) -> Floats:
-    """Give `Distribution.quantile` of many distributions at once, far faster than one by one.
+    """Return `Distribution.quantile` of many distributions at once, far faster than one by one.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def quantiles(distributions: Iterable[Distribution], q: ArrayLike) -> Floats:
 
 
 def _quantiles(group: list[Distribution], wanted: Floats, schema: int) -> Floats:
-    """Give the quantiles of non-empty distributions that share a schema."""
+    """Return the quantiles of non-empty distributions that share a schema."""
     count, zeros, size, offset = np.array(
         [(d.count, d.zero_count, d.counts.size, d.offset) for d in group], dtype=np.int64
     ).T[:, :, None]
@@ -68,7 +68,7 @@ def _quantiles(group: list[Distribution], wanted: Floats, schema: int) -> Floats
 
 
 def cdf(distribution: Distribution, at: Floats) -> Floats:
-    """Give `Distribution.cdf` at an array of any shape."""
+    """Return `Distribution.cdf` at an array of any shape."""
     d = distribution
     if not d.count:
         return np.full(at.shape, nan)

@@ -76,7 +76,7 @@ class DistributionTable(Generic[SeriesT]):
         self._vacant = [None] * limit
 
     def recorder(self, series: SeriesT) -> Callable[[float], None]:
-        """Give the function that records one value of a series: the append of its buffer.
+        """Return the function that records one value of a series: the append of its buffer.
 
         Good until the series is discarded. Negative and non-finite values are taken here and
         counted as invalid when they are folded; what is not a number raises ``TypeError``.
@@ -149,7 +149,7 @@ class DistributionTable(Generic[SeriesT]):
         return folded
 
     def distribution(self, series: SeriesT) -> Distribution:
-        """Give the distribution of one series: empty for an unknown one.
+        """Return the distribution of one series: empty for an unknown one.
 
         The same object as before when nothing was recorded in between.
         """
@@ -161,7 +161,7 @@ class DistributionTable(Generic[SeriesT]):
         return row.folded
 
     def snapshot(self) -> dict[SeriesT, Distribution]:
-        """Give every series' distribution, in the order in which the series came up.
+        """Return every series' distribution, in the order in which the series came up.
 
         A series that did not change gives the same object as the last time.
         """
@@ -169,12 +169,12 @@ class DistributionTable(Generic[SeriesT]):
         return dict(self.folded())
 
     def read(self, series: SeriesT) -> Distribution:
-        """Give what `distribution` gives, without what waits to be folded."""
+        """Return what `distribution` gives, without what waits to be folded."""
         row = self._rows.get(series)
         return Distribution(schema=self._schema) if row is None else row.folded
 
     def folded(self) -> Mapping[SeriesT, Distribution]:
-        """Give what `snapshot` gives, without what waits to be folded.
+        """Return what `snapshot` gives, without what waits to be folded.
 
         The same object as the last time while nothing changed.
         """

@@ -1,4 +1,4 @@
-"""Values in bulk to what a `taskmeter.core.distribution.Distribution` keeps of them.
+"""Values in bulk to what a `taskmeter.distributions.distribution.Distribution` keeps of them.
 
 Many series are reduced in one go, since a numpy call costs as much as thirty values.
 """

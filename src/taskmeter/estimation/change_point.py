@@ -18,7 +18,7 @@ _PLACES: Final = 16
 
 
 def shift(numbers: Ints, seconds: Floats, completed: NDArray[np.bool_]) -> int | None:
-    """Give the number of the first attempt after a change of durations, None if there was none.
+    """Return the number of the first attempt after a change of durations, None if there was none.
 
     At 16 places, evenly spread in the order of starts, the later attempts are compared with the
     earlier ones by the log-rank test (Mantel 1966). It goes by ranks only: it asks for no shape,

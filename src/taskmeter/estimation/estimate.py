@@ -64,7 +64,7 @@ class Estimate:
         return self.curve.last
 
     def survival(self, seconds: float) -> float:
-        """Give the probability that an attempt lasts longer than ``seconds``."""
+        """Return the probability that an attempt lasts longer than ``seconds``."""
         if seconds < 0:
             return 1.0
         known = self.curve
@@ -78,7 +78,7 @@ class Estimate:
         return float(known.above[place - 1]) if place else 1.0
 
     def exceedance(self, seconds: float) -> float:
-        """Give the probability that a normal attempt lasts longer, were it like the completed.
+        """Return the probability that a normal attempt lasts longer, were it like the completed.
 
         Unlike `survival` it does not take the attempts beyond the last completion as proof that
         attempts last that long, so that hung ones do not vouch for each other. Up to the last
@@ -93,7 +93,7 @@ class Estimate:
         return known.unseen * _lomax(seconds - known.last, excess) if excess > 0 else 0.0
 
     def quantile(self, q: float) -> float:
-        """Give the duration that a share ``q`` of attempts does not exceed; ``q`` in [0, 1)."""
+        """Return the duration that a share ``q`` of attempts does not exceed; ``q`` in [0, 1)."""
         known = self.curve
         if isnan(self.mean):
             return nan
@@ -108,7 +108,7 @@ class Estimate:
         return float(known.seconds[min(place, known.seconds.size - 1)])
 
     def residual(self, age: float) -> float:
-        """Give the expected seconds that are left to an attempt that has run for ``age``.
+        """Return the expected seconds that are left to an attempt that has run for ``age``.
 
         Where few completions lasted longer, what they say is blended with the tail's residual
         life, half and half at five. Without a completion that is 0: nothing is extrapolated.
@@ -136,7 +136,7 @@ class Estimate:
 
 
 def estimate(cells: Cells, *, completions: int, running: int) -> Estimate:
-    """Give the estimate from what `taskmeter.core.cells.CellTable` has read, in O(buckets)."""
+    """Return the estimate from what a `CellTable` has read, in O(buckets)."""
     known = curve(cells)
     end = tail(known)
     seen = float(known.masses @ known.seconds)
@@ -164,7 +164,7 @@ def estimate(cells: Cells, *, completions: int, running: int) -> Estimate:
 
 
 def _open(known: Curve, end: Tail) -> tuple[float, float, float]:
-    """Give the oldest age, the mean age and the mean expected duration of open attempts."""
+    """Return the oldest age, the mean age and the mean expected duration of open attempts."""
     if not known.open_seconds.size:
         return known.last, known.last, known.last
     ages = np.maximum(known.open_seconds, known.last)
@@ -178,17 +178,17 @@ def _open(known: Curve, end: Tail) -> tuple[float, float, float]:
 
 
 def _lingering(end: Tail, last: float, age: float) -> float:
-    """Give the residual life of an attempt that has outlasted every completion."""
+    """Return the residual life of an attempt that has outlasted every completion."""
     return max(end.residual(age), end.trust * _LINGERING * (age - last))
 
 
 def _lomax(seconds: float, excess: float) -> float:
-    """Give the survival function of a power law with a mean of ``excess``, from 0 on."""
+    """Return the survival function of a power law with a mean of ``excess``, from 0 on."""
     return float((1 + seconds / ((_INDEX - 1) * excess)) ** -_INDEX)
 
 
 def _standard_error(known: Curve, mean: float, beyond: float) -> float:
-    """Give the standard error of the mean, by Greenwood's formula for an area.
+    """Return the standard error of the mean, by Greenwood's formula for an area.
 
     The sum over steps of the squared area beyond each, over those at risk (Klein and Moeschberger
     2003, 4.5), with squared weights. To that comes half of what is extrapolated, as if it were

@@ -238,7 +238,7 @@ class Forecasts:
     # Reading
 
     def estimates(self, now: float, most: int | None = None) -> dict[str, Estimate]:
-        """Give the estimate of every prefix of which something is known.
+        """Return the estimate of every prefix of which something is known.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class Forecasts:
         return {n: p.estimate for n, p in self._prefixes.items() if p.estimate is not None}
 
     def late(self) -> dict[str, tuple[Late, ...]]:
-        """Give ``{prefix: attempts that are late}``."""
+        """Return ``{prefix: attempts that are late}``."""
         return {name: p.late.late for name, p in self._prefixes.items() if p.late.late}
 
 
@@ -286,7 +286,7 @@ class Outlook:
         return cls(estimates=estimates, prior=pooled(estimates.values()))
 
     def expectation(self, prefix: str) -> Expectation:
-        """Give what to expect of a prefix, known or not; ``nan`` when nothing at all is known."""
+        """Return what to expect of a prefix, known or not; ``nan`` when nothing at all is known."""
         estimate = self.estimates.get(prefix)
         return self.prior.expectation() if estimate is None else shrunk(estimate, self.prior)
 
@@ -317,7 +317,7 @@ def _may_be_late(prefix: _Prefix, watched: Collection[Progress]) -> bool:
 
 
 def _key(attempt: Hashable) -> Hashable:
-    """Give the key of an attempt, which is (key, run id) mostly."""
+    """Return the key of an attempt, which is (key, run id) mostly."""
     return attempt[0] if isinstance(attempt, tuple) and attempt else attempt
 
 

@@ -96,7 +96,7 @@ class Estimator:
             self._running[attempt] = self._order.place(at), at
 
     def end(self, attempt: Hashable, *, outcome: str, seconds: float) -> None:
-        """Note that an attempt ended, one of `taskmeter.core.attempts.OUTCOMES`, after seconds."""
+        """Note that an attempt ended after some seconds, with one of `OUTCOMES`."""
         number, at = self._running.pop(attempt, (self._order.total, None))
         late_at = self._late.pop(attempt, None)
         if not (isfinite(seconds) and seconds >= 0):
@@ -125,7 +125,7 @@ class Estimator:
         self._late.pop(attempt, None)
 
     def estimate(self, ages: Mapping[Hashable, float]) -> Estimate:
-        """Give what is known now.
+        """Return what is known now.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Estimator:
         return estimate(cells, completions=self._completions, running=len(known))
 
     def usual(self, ages: Mapping[Hashable, float]) -> Estimate:
-        """Give what `estimate` gives, with each late attempt censored when it became late.
+        """Return what `estimate` gives, with each late attempt censored when it became late.
 
         That leaves the curve up to there as it was, for any attempt may become late, and lets no
         hung attempt make the next one look normal. It is what lateness is judged by.
@@ -148,7 +148,7 @@ class Estimator:
         return estimate(cells, completions=self._completions, running=len(known))
 
     def _known(self, ages: Mapping[Hashable, float]) -> list[tuple[int, float]]:
-        """Give number and age of each attempt of the sample that is running."""
+        """Return number and age of each attempt of the sample that is running."""
         found = [
             (self._running[attempt][0], age)
             for attempt, age in ages.items()

@@ -34,7 +34,7 @@ class InputRanks:
         self._latest.append((input_bytes, seconds))
 
     def correlation(self) -> float:
-        """Give Spearman's rank correlation of bytes and seconds; 0 when either is constant."""
+        """Return Spearman's rank correlation of bytes and seconds; 0 when either is constant."""
         if len(self._latest) < 2:
             return 0.0
         size, seconds = (_ranks(np.array(column)) for column in zip(*self._latest, strict=True))
@@ -59,7 +59,7 @@ class InputRanks:
 
 
 def _ranks(values: Floats) -> Floats:
-    """Give the rank of each value, the mean one for ties."""
+    """Return the rank of each value, the mean one for ties."""
     _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     ranks: Floats = (last - (counts - 1) / 2)[group]

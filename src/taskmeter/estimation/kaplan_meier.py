@@ -46,7 +46,7 @@ class Curve:
 
 
 def curve(cells: Cells) -> Curve:
-    """Give the Kaplan-Meier curve of ``cells``."""
+    """Return the Kaplan-Meier curve of ``cells``."""
     used = np.flatnonzero(cells.events > 0)
     reached = cells.at_risk[used]
     events = cells.events[used]

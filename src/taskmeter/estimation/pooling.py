@@ -44,11 +44,11 @@ class Prior:
     members: int
 
     def around(self, mean: float) -> Prior:
-        """Give it with another centre."""
+        """Return it with another centre."""
         return replace(self, mean=mean)
 
     def expectation(self) -> Expectation:
-        """Give what to expect of a member that nothing is known of."""
+        """Return what to expect of a member that nothing is known of."""
         return Expectation(mean=self.mean, standard_error=self.mean * self.spread)
 
 
@@ -72,7 +72,7 @@ def pooled(estimates: Iterable[Estimate], *, spread: float = PREFIX_SPREAD) -> P
 
 
 def shrunk(estimate: Estimate, prior: Prior) -> Expectation:
-    """Give the mean of a member as its own figures and the prior together have it.
+    """Return the mean of a member as its own figures and the prior together have it.
 
     Their logarithms are weighted by the inverse of their variances (Buehlmann's credibility, on the
     logarithm). It is never less than what its running attempts have proved, `Estimate.at_least`.
@@ -91,7 +91,7 @@ def shrunk(estimate: Estimate, prior: Prior) -> Expectation:
 
 
 def log_variance(estimate: Estimate) -> float:
-    """Give the variance of the logarithm of an estimate's mean: ``ln(1 + (error / mean)**2)``."""
+    """Return the variance of the logarithm of an estimate's mean: ``ln(1 + (error / mean)**2)``."""
     if not isfinite(estimate.standard_error):
         return _UNSURE
     return log1p((estimate.standard_error / max(estimate.mean, _SHORTEST)) ** 2)

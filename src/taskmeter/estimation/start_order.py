@@ -27,7 +27,7 @@ class StartOrder:
         return self._total
 
     def place(self, at: float) -> int:
-        """Give the number of a start at ``at``: how many starts, itself included, were not later.
+        """Return the number of a start at ``at``: how many starts, itself included, were not later.
 
         Exact when starts come in order. One that comes late does not renumber those after it, so it
         shares its number with one of them; one older than the last 1,024 counts as just before

@@ -68,7 +68,7 @@ def is_late(usual: Estimate, age: float) -> bool:
     Parameters
     ----------
     usual
-        What `taskmeter.core.estimator.Estimator.usual` gave.
+        What `taskmeter.estimation.estimator.Estimator.usual` gave.
     age
         Seconds since the attempt's code started.
     """
@@ -97,12 +97,12 @@ class LateWatch:
         slow: Mapping[str, SlowWorker],
         inputs: InputRanks,
     ) -> tuple[Late, ...]:
-        """Give the attempts that are late and were not known to be.
+        """Return the attempts that are late and were not known to be.
 
         Parameters
         ----------
         usual
-            What the prefix's `taskmeter.core.estimator.Estimator.usual` gave, their own ages
+            What the prefix's `taskmeter.estimation.estimator.Estimator.usual` gave, their own ages
             included. Tell it of what is found, by its ``mark_late``.
         running
             Every running attempt; one that is missing has ended and is forgotten.

@@ -47,7 +47,7 @@ class Tail:
     trust: float
 
     def residual(self, age: float) -> float:
-        """Give the expected seconds that are left to an attempt that is ``age`` seconds old."""
+        """Return the expected seconds that are left to an attempt that is ``age`` seconds old."""
         if self.trust <= 0 or age <= 0:
             return 0.0
         known = self.threshold > 0 and self.excess > 0
@@ -77,7 +77,7 @@ def tail(curve: Curve) -> Tail:
 
 
 def log_moments(curve: Curve) -> tuple[float, float]:
-    """Give mean and standard deviation of the logarithm of durations, running attempts included.
+    """Return mean and standard deviation of the logarithm of durations, running attempts included.
 
     The log-normal of greatest likelihood for the curve's steps and what is unseen beyond the open
     attempts' mean age, by expectation and maximisation (Wolynetz 1979, algorithm AS 138). Exact
@@ -107,7 +107,7 @@ def log_moments(curve: Curve) -> tuple[float, float]:
 
 
 def _upper_half(curve: Curve) -> tuple[float, float]:
-    """Give the median of the logarithm, and the sigma of a log-normal with that upper half.
+    """Return the median of the logarithm, and the sigma of a log-normal with that upper half.
 
     Twice the mean square of what exceeds the median is the variance of a normal distribution. What
     is unseen is taken as that of the same normal, until both agree. When less than half is seen it
@@ -132,14 +132,14 @@ def _upper_half(curve: Curve) -> tuple[float, float]:
 
 
 def _open_cut(curve: Curve) -> float:
-    """Give the logarithm of the mean age of open attempts."""
+    """Return the logarithm of the mean age of open attempts."""
     weight = float(curve.open_weights.sum())
     mean = float(curve.open_weights @ curve.open_seconds) / weight
     return log(max(mean, SHORTEST_SECONDS))
 
 
 def log_normal_residual(age: float, mu: float, sigma: float) -> float:
-    """Give E[X - age | X > age] of a log-normal.
+    """Return E[X - age | X > age] of a log-normal.
 
     That is ``exp(mu + sigma**2/2) * Q(z - sigma) / Q(z) - age`` with ``z = (ln age - mu) / sigma``
     and Q the upper tail of the normal distribution (Johnson, Kotz and Balakrishnan 1994, 14.3).
@@ -155,14 +155,14 @@ def log_normal_residual(age: float, mu: float, sigma: float) -> float:
 
 
 def _log_upper_tail(z: float) -> float:
-    """Give ln Q(z)."""
+    """Return ln Q(z)."""
     if z > _FAR_ABOVE:
         return -z * z / 2 - log(2 * pi) / 2 - log(_normal_hazard(z))
     return log(erfc(z / sqrt(2)) / 2)
 
 
 def _normal_hazard(z: float) -> float:
-    """Give the density of the normal distribution over its upper tail, the inverse Mills ratio."""
+    """Return the inverse Mills ratio: the normal density divided by its upper tail."""
     if z > _FAR_ABOVE:
         # four terms of its asymptotic series: right to 1e-8
         return z + 1 / z - 2 / z**3 + 10 / z**5

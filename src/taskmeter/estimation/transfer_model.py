@@ -61,7 +61,7 @@ class TransferModel:
     transfers: float
 
     def predict(self, size: float) -> Transfer:
-        """Give the seconds that ``size`` bytes take."""
+        """Return the seconds that ``size`` bytes take."""
         seconds = self.latency + size / self.bandwidth
         own = 2 / self.transfers if self.transfers else inf
         return Transfer(seconds=seconds, standard_error=seconds * self.noise * sqrt(1 + own))
@@ -91,7 +91,7 @@ class _Sums:
         self.count += 1
 
     def rows(self) -> Floats:
-        """Give the sums of the sizes in use, the latest transfer weighing 1."""
+        """Return the sums of the sizes in use, the latest transfer weighing 1."""
         rows = self._rows / self._weight
         used: Floats = rows[:, rows[_WEIGHT] > _LEAST_WEIGHT]
         return used
@@ -137,11 +137,11 @@ class Transfers:
             del self._pairs[pair]
 
     def model(self) -> TransferModel:
-        """Give the cluster's model; without a transfer 5 ms and 100 MB/s, ``nan`` noise."""
+        """Return the cluster's model; without a transfer 5 ms and 100 MB/s, ``nan`` noise."""
         return _fitted(self._all, _UNKNOWN_LATENCY, _UNKNOWN_BANDWIDTH, _UNKNOWN_WEIGHT)
 
     def pair(self, sender: str, receiver: str) -> TransferModel:
-        """Give the model of a pair: the cluster's until it has had 20 transfers.
+        """Return the model of a pair: the cluster's until it has had 20 transfers.
 
         From then on the cluster's counts like one transfer of the pair, which settles what is left
         open when all its sizes are alike.

@@ -98,7 +98,7 @@ class CellTable:
             self._fold()
 
     def read(self, newest: int, numbers: Ints, ages: Floats) -> Cells:
-        """Give the cells when ``newest`` attempts have started, those in flight included.
+        """Return the cells when ``newest`` attempts have started, those in flight included.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class CellTable:
         return self._with_running(rows[:_LATE] + rows[_LATE:_CUT], newest, numbers, ages)
 
     def read_cut(self, newest: int, numbers: Ints, ages: Floats) -> Cells:
-        """Give the cells with each late attempt censored at the age at which it became late.
+        """Return the cells with each late attempt censored at the age at which it became late.
 
         As `read`, with that age among ``ages`` for a late attempt that is running.
         """
@@ -182,7 +182,7 @@ class CellTable:
 
 
 def _widened(rows: Floats, offset: int, first: int, last: int) -> tuple[Floats, int]:
-    """Give rows that have columns for buckets ``first`` to ``last``, and the bucket of column 0."""
+    """Return rows with columns for buckets ``first`` to ``last``, and the bucket of column 0."""
     width = rows.shape[1]
     if not width:
         return np.zeros((rows.shape[0], last - first + 1)), first

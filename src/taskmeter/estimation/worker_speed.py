@@ -118,7 +118,7 @@ class WorkerScores:
         self._sums.pop(worker, None)
 
     def slow(self) -> dict[str, SlowWorker]:
-        """Give the slow workers, in a time proportional to the number of workers.
+        """Return the slow workers, in a time proportional to the number of workers.
 
         A worker is slow when its mean standardised log-duration is 3 standard errors above the
         other workers', after 5 tasks, and its tasks take 1.4 times as long. With a sigma of the

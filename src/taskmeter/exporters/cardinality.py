@@ -16,7 +16,7 @@ _Part = TypeVar("_Part")
 
 
 def printable(text: str) -> str:
-    r"""Give text that can be encoded as UTF-8: lone surrogates become ``\udc80`` and the like."""
+    r"""Return text that can be encoded as UTF-8: lone surrogates become ``\udc80`` and the like."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -115,7 +115,7 @@ def _added_activities(shares: Iterable[Mapping[str, ActivityTotals]]) -> dict[st
 
 
 def _gathered(shares: Iterable[Mapping[str, _Part]]) -> dict[str, list[_Part]]:
-    """Give ``{action, stage, state or activity: what each share has of it}``."""
+    """Return ``{action, stage, state or activity: what each share has of it}``."""
     found: dict[str, list[_Part]] = {}
     for share in shares:
         for what, part in share.items():

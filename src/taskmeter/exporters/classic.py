@@ -55,13 +55,13 @@ def cumulative(distributions: Sequence[Distribution], bounds: Sequence[float]) -
 
 
 def exemplar_place(observed: Observed, bounds: Sequence[float]) -> int | None:
-    """Give the place of the bucket that the exemplar belongs to, None if there is none."""
+    """Return the place of the bucket that the exemplar belongs to, None if there is none."""
     slowest = observed.slowest
     return None if slowest is None else bisect_left(bounds, slowest.seconds)
 
 
 def canonical(bound: float) -> str:
-    """Give a bound as Go writes it, with a point or an exponent, so that every format agrees.
+    """Return a bound as Go writes it, with a point or an exponent, so that every format agrees.
 
     OpenMetrics asks for it ("Canonical Numbers"), since ``le`` is a label: another spelling would
     be another series.

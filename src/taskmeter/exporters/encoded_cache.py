@@ -35,7 +35,7 @@ class Written:
     def pieces(
         self, reading: Reading, write: Callable[[Sequence[HistogramRow]], Sequence[bytes]]
     ) -> Iterator[bytes]:
-        """Give the series of a histogram's reading in pieces.
+        """Return the series of a histogram's reading in pieces.
 
         Parameters
         ----------

@@ -117,13 +117,13 @@ def _preference(
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Tell whether an ``Accept-Encoding`` header allows gzip."""
+    """Return whether an ``Accept-Encoding`` header allows gzip."""
     weights = {what: weight for what, _, weight in _wishes(accept_encoding)}
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
 
 
 def compress(pieces: Iterable[bytes]) -> bytes:
-    """Give pieces of a body in gzip, at the level that costs least time."""
+    """Return pieces of a body in gzip, at the level that costs least time."""
     # Metrics repeat themselves: level 1 leaves a tenth more than level 6 in a quarter of the time.
     packer = zlib.compressobj(level=1, wbits=zlib.MAX_WBITS | 16)  # 16: with a header of gzip
     return b"".join([*[packer.compress(piece) for piece in pieces], packer.flush()])

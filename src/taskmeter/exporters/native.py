@@ -27,7 +27,7 @@ _THRESHOLD = b"\x31" + struct.pack("<d", ZERO_THRESHOLD)
 
 
 def native_fields(distributions: Sequence[Distribution]) -> list[bytes]:
-    """Give the native fields of the message ``Histogram`` for each distribution.
+    """Return the native fields of the message ``Histogram`` for each distribution.
 
     Those are ``schema``, ``zero_threshold``, ``zero_count``, ``positive_span`` and
     ``positive_delta``. Count, sum and classic buckets are left to the caller.
@@ -56,7 +56,7 @@ def native_fields(distributions: Sequence[Distribution]) -> list[bytes]:
 
 
 def _kept(counts: Ints) -> Ints:
-    """Give the places to write down: those in use, and gaps that are bridged."""
+    """Return the places to write down: those in use, and gaps that are bridged."""
     keep = counts != 0
     used = np.flatnonzero(keep)
     gaps = np.diff(used) - 1
@@ -69,7 +69,7 @@ def _kept(counts: Ints) -> Ints:
 
 
 def _spans(kept: Ints, edges: Ints, firsts: Ints, offsets: Ints) -> list[bytes]:
-    """Give the encoded spans of each distribution: a bucket number, then gaps and lengths."""
+    """Return the encoded spans of each distribution: a bucket number, then gaps and lengths."""
     begins = np.diff(kept, prepend=-2) > 1
     begins[firsts] = True
     starts = np.flatnonzero(begins)

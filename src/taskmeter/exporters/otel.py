@@ -59,7 +59,7 @@ _COMPRESSION_VARIABLES = (
 
 
 def resource(instance: str) -> Resource:
-    """Give who the metrics are of; ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME`` win.
+    """Return who the metrics are of; ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME`` win.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def resource(instance: str) -> Resource:
 
 
 def writer(*, start: float, at: float) -> Callable[[Reading], list[Metric]]:
-    """Give what makes OpenTelemetry's metrics of readings; one without samples becomes none.
+    """Return what makes OpenTelemetry's metrics of readings; one without samples becomes none.
 
     A counter becomes a monotonic cumulative sum, a gauge and an info a gauge, and a histogram an
     exponential histogram with the very buckets of its distributions. Names are those of the
@@ -109,7 +109,7 @@ def writer(*, start: float, at: float) -> Callable[[Reading], list[Metric]]:
 
 
 def metrics_data(metrics: Sequence[Metric], *, of: Resource) -> MetricsData:
-    """Give metrics as one message.
+    """Return metrics as one message.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _PATH = "/v1/metrics"
 
 
 def metrics_url(endpoint: str) -> str:
-    """Give where an endpoint takes metrics: as it stands, or at the usual path if it has none."""
+    """Return where an endpoint takes metrics: as it stands, or at the usual path if it has none."""
     parts = urlsplit(endpoint)
     return endpoint if parts.path.strip("/") else urlunsplit(parts._replace(path=_PATH))
 

@@ -29,7 +29,7 @@ logger = logging.getLogger("taskmeter")
 
 
 def this_build() -> Build:
-    """Give the versions of what is installed here."""
+    """Return the versions of what is installed here."""
     try:
         distributed = importlib.metadata.version("distributed")
     except importlib.metadata.PackageNotFoundError:
@@ -38,7 +38,7 @@ def this_build() -> Build:
 
 
 def as_metric(reading: Reading) -> Metric:
-    """Give a reading of a family that is no histogram as prometheus_client's collectors do."""
+    """Return a reading of a family that is no histogram as prometheus_client's collectors do."""
     family = reading.family
     metric = Metric(reading.name, reading.help, family.kind, family.unit)
     for values, number in reading.numbers:
@@ -124,7 +124,7 @@ class Exporter:
     def render(
         self, accept: str = "", accept_encoding: str = "", names: Collection[str] = ()
     ) -> Rendered:
-        """Give the answer to one scrape, all at once: `begin`, then `show`."""
+        """Return the answer to one scrape, all at once: `begin`, then `show`."""
         return self.show(self.begin(), accept, accept_encoding, names)
 
     def begin(self) -> Taken:
@@ -171,7 +171,7 @@ class Exporter:
         return Rendered(body=b"".join(pieces), headers=headers)
 
     def collect(self) -> list[Metric]:
-        """Give the families as prometheus_client's collectors do, but for the distributions.
+        """Return the families as prometheus_client's collectors do, but for the distributions.
 
         Raises
         ------

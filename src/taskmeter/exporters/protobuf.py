@@ -39,7 +39,7 @@ class _Labels(dict[tuple[str, str], bytes]):
         return encoded
 
     def of(self, reading: Reading, values: tuple[str, ...]) -> bytes:
-        """Give the labels of one series."""
+        """Return the labels of one series."""
         names = reading.family.labels
         return b"".join([self[pair] for pair in zip(names, values, strict=True)])
 
@@ -75,7 +75,7 @@ class ProtobufEncoder:
         self._labels = _Labels()
 
     def write(self, reading: Reading) -> Iterator[bytes]:
-        """Give one family in pieces."""
+        """Return one family in pieces."""
         if reading.family.kind == "histogram":
             series = _Series(reading, self._labels)
             metrics = list(self._written.pieces(reading, series.write))
@@ -87,7 +87,7 @@ class ProtobufEncoder:
             yield from pieces
 
     def end(self) -> bytes:
-        """Give what stands after the last family."""
+        """Return what stands after the last family."""
         return b""
 
 

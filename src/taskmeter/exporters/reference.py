@@ -176,7 +176,7 @@ _TITLES: Mapping[Scope, str] = {
 
 
 def page() -> str:
-    """Give the whole page: each family of each scope with its kind, labels and meaning."""
+    """Return the whole page: each family of each scope with its kind, labels and meaning."""
     default = Settings()
     introduction = _INTRODUCTION.format(
         namespace=default.namespace,
@@ -191,7 +191,7 @@ def page() -> str:
 
 
 def families(scope: Scope, namespace: str) -> str:
-    """Give the families of one scope as a Markdown table."""
+    """Return the families of one scope as a Markdown table."""
     rows = (
         (
             f"`{family.full_name(scope, namespace)}{family.suffix}`",

@@ -66,7 +66,7 @@ def read(
     families: Iterable[Family] = FAMILIES,
     report: Report,
 ) -> Iterator[_Written]:
-    """Give what `write` makes of the reading of each family.
+    """Return what `write` makes of the reading of each family.
 
     A family that raises while it is read or written costs that family this once and is one more
     error in `figures`, which the family of errors, the last one, already shows.

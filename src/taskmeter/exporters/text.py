@@ -40,7 +40,7 @@ def _number(value: float) -> str:
 
 
 def exemplar_key(slowest: SlowAttempt) -> str:
-    """Give the key as an exemplar's label holds it."""
+    """Return the key as an exemplar's label holds it."""
     return printable(slowest.key)[:KEY_CHARACTERS]
 
 
@@ -116,7 +116,7 @@ class TextEncoder:
         self._escaped = _Escaped()
 
     def write(self, reading: Reading) -> Iterator[bytes]:
-        """Give one family in pieces."""
+        """Return one family in pieces."""
         yield self._head(reading).encode()
         if reading.family.kind == "histogram":
             lines = _HistogramLines(reading, self._escaped, exemplars=self.exemplars)
@@ -126,11 +126,11 @@ class TextEncoder:
             yield _lines(reading, self._escaped, stamp).encode()
 
     def end(self) -> bytes:
-        """Give what stands after the last family."""
+        """Return what stands after the last family."""
         return b""
 
     def _stamp(self, at: float) -> str:
-        """Give what follows a value that is stamped: here in milliseconds."""
+        """Return what follows a value that is stamped: here in milliseconds."""
         return f" {round(at * 1000)}"
 
     def _head(self, reading: Reading) -> str:
@@ -146,11 +146,11 @@ class OpenMetricsEncoder(TextEncoder):
     exemplars = True
 
     def end(self) -> bytes:
-        """Give the mark without which a reader knows that something lacks."""
+        """Return the mark without which a reader knows that something lacks."""
         return b"# EOF\n"
 
     def _stamp(self, at: float) -> str:
-        """Give what follows a value that is stamped: here in seconds."""
+        """Return what follows a value that is stamped: here in seconds."""
         return f" {at:.3f}"
 
     def _head(self, reading: Reading) -> str:

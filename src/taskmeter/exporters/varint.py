@@ -11,7 +11,7 @@ _ONE_BYTE = tuple(number.to_bytes(1, "little") for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
-    """Give a number that is not negative."""
+    """Return a number that is not negative."""
     if number < 0x80:
         return _ONE_BYTE[number]
     if number < 0x4000:
@@ -25,17 +25,17 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> int:
-    """Give 0, 1, 2, 3, 4 for 0, -1, 1, -2, 2, as the types ``sint32`` and ``sint64`` have it."""
+    """Return 0, 1, 2, 3, 4 for 0, -1, 1, -2, 2, as the types ``sint32`` and ``sint64`` have it."""
     return number << 1 if number >= 0 else (-number << 1) - 1
 
 
 def zigzags(numbers: Ints) -> NDArray[np.uint64]:
-    """Give what `zigzag` gives, for an array."""
+    """Return what `zigzag` gives, for an array."""
     return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
 
 
 def lengths(numbers: NDArray[np.uint64]) -> Ints:
-    """Give how many bytes each number takes."""
+    """Return how many bytes each number takes."""
     found = np.ones(numbers.shape, dtype=np.int64)
     for byte in range(1, (int(numbers.max(initial=0)).bit_length() + 6) // 7):
         found += numbers >= np.uint64(1 << (7 * byte))
@@ -43,7 +43,7 @@ def lengths(numbers: NDArray[np.uint64]) -> Ints:
 
 
 def varints(numbers: NDArray[np.uint64]) -> tuple[bytes, Ints]:
-    """Give many numbers end to end.
+    """Return many numbers end to end.
 
     Returns
     -------

@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 def worker_task(worker: Any, key: Key) -> Any | None:
-    """Give the worker's TaskState for a key (``Worker.state.tasks``), or None."""
+    """Return the worker's TaskState for a key (``Worker.state.tasks``), or None."""
     return worker.state.tasks.get(key)
 
 
 def holds_slot_or_seceded(worker: Any, task: Any) -> bool:
-    """Tell whether a task's code is running (``WorkerState.executing``, ``.long_running``).
+    """Return whether a task's code is running (``WorkerState.executing``, ``.long_running``).
 
     Cancelled tasks whose thread runs on are in these sets; tasks that are done are not.
     """
@@ -41,7 +41,7 @@ def holds_slot_or_seceded(worker: Any, task: Any) -> bool:
 
 
 def has_seceded(worker: Any, task: Any) -> bool:
-    """Tell whether a running task has left the thread pool (``WorkerState.long_running``)."""
+    """Return whether a running task has left the thread pool (``WorkerState.long_running``)."""
     return task in worker.state.long_running
 
 
@@ -52,12 +52,12 @@ def running_tasks(worker: Any) -> Iterator[Any]:
 
 
 def code_start(task: Any) -> float | None:
-    """Give the wall-clock time at which a task's code began (``TaskState.start_time``)."""
+    """Return the wall-clock time at which a task's code began (``TaskState.start_time``)."""
     return getattr(task, "start_time", None)
 
 
 def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
-    """Give the length of the last compute action, which Dask measures in the task's own thread.
+    """Return the length of the last compute action, which Dask measures in the task's own thread.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
 
 
 def threads_of_tasks(worker: Any) -> dict[Key, int]:
-    """Give ``{key: thread}`` of the tasks whose code runs in a thread (``Worker.active_threads``).
+    """Return ``{key: thread}`` of tasks whose code runs in a thread (``Worker.active_threads``).
 
     Needs ``Worker.active_threads_lock`` too, which Dask's threads take for a moment.
     """
@@ -85,12 +85,12 @@ def threads_of_tasks(worker: Any) -> dict[Key, int]:
 
 
 def thread_of_result(worker: Any, key: Key) -> int | None:
-    """Give the thread that ran a task which has just ended (``Worker.threads``), or None."""
+    """Return the thread that ran a task which has just ended (``Worker.threads``), or None."""
     return getattr(worker, "threads", {}).get(key)
 
 
 def states_of_threads(worker: Any) -> dict[str, float]:
-    """Give how many threads of a worker are in each state (``WorkerState``, ``Worker.status``)."""
+    """Return how many threads of a worker are in each state (``WorkerState``, ``status``)."""
     state = worker.state
     return thread_states(
         nthreads=state.nthreads,
@@ -102,7 +102,7 @@ def states_of_threads(worker: Any) -> dict[str, float]:
 
 
 def group_of(key: Key) -> str:
-    """Give the name of a key's group (``distributed.utils.key_split_group``)."""
+    """Return the name of a key's group (``distributed.utils.key_split_group``)."""
     # the empty key and a few others upset it
     try:
         return str(key_split_group(key))
@@ -111,18 +111,18 @@ def group_of(key: Key) -> str:
 
 
 def span_id(task: Any) -> str:
-    """Give the identity of a task's span (``TaskState.span_id``); empty if it has none."""
+    """Return the identity of a task's span (``TaskState.span_id``); empty if it has none."""
     return getattr(task, "span_id", None) or ""
 
 
 def output_bytes(task: Any) -> float | None:
-    """Give the size of a task's result as Dask estimates it (``TaskState.nbytes``), or None."""
+    """Return the size of a task's result as Dask estimates it (``TaskState.nbytes``), or None."""
     size = getattr(task, "nbytes", None)
     return None if size is None else float(size)
 
 
 def latest_transfer(worker: Any) -> tuple[str, float, float] | None:
-    """Give (source, bytes, seconds) of what a worker fetched last, or None.
+    """Return (source, bytes, seconds) of what a worker fetched last, or None.
 
     Needs ``Worker.transfer_incoming_log``, to which Dask has just appended it.
     """
@@ -134,7 +134,7 @@ def latest_transfer(worker: Any) -> tuple[str, float, float] | None:
 
 
 def report_gap(worker: Any) -> float:
-    """Give the seconds between two heartbeats of a worker (its periodic callback's setting)."""
+    """Return the seconds between two heartbeats of a worker (its periodic callback's setting)."""
     heartbeat = worker.periodic_callbacks.get("heartbeat")
     milliseconds = getattr(heartbeat, "callback_time", None)
     return milliseconds / 1000 if milliseconds else 0.5
@@ -144,14 +144,14 @@ def report_gap(worker: Any) -> float:
 
 
 def heartbeat_interval(scheduler: Any) -> float:
-    """Give the seconds between heartbeats that the scheduler asks for."""
+    """Return the seconds between heartbeats that the scheduler asks for."""
     interval = getattr(dask_scheduler, "heartbeat_interval", None)
     seconds = interval(len(scheduler.workers)) if interval is not None else 0.5
     return max(0.5, float(seconds)) if math.isfinite(seconds) else 0.5
 
 
 def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
-    """Tell whether the scheduler still waits for this attempt of a key on this worker.
+    """Return whether the scheduler still waits for this attempt of a key on this worker.
 
     Needs ``TaskState.processing_on`` and, where it exists, ``TaskState.run_id``.
     """
@@ -162,7 +162,7 @@ def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
 
 
 def attempt_of(task: Any) -> tuple[Key, int]:
-    """Give (key, run id) of a scheduler's task: its latest attempt (``TaskState.run_id``)."""
+    """Return (key, run id) of a scheduler's task: its latest attempt (``TaskState.run_id``)."""
     run_id = getattr(task, "run_id", None)
     return task.key, 0 if run_id is None else run_id
 
@@ -172,7 +172,7 @@ _MOST_INPUTS = 100
 
 
 def input_bytes(task: Any) -> float | None:
-    """Give the bytes of a task's dependencies; None if there are many, or their size is unknown."""
+    """Return the bytes of a task's dependencies; None if they are many, or of unknown size."""
     dependencies = task.dependencies
     if len(dependencies) > _MOST_INPUTS:
         return None
@@ -181,7 +181,7 @@ def input_bytes(task: Any) -> float | None:
 
 
 def expected_by_dask(scheduler: Any, prefix: str) -> float | None:
-    """Give what Dask takes a task of a prefix to last, as ``get_task_duration`` has it.
+    """Return what Dask takes a task of a prefix to last, as ``get_task_duration`` has it.
 
     Needs ``TaskPrefix.duration_average``, ``.max_exec_time`` and ``UNKNOWN_TASK_DURATION``.
     """
@@ -197,35 +197,35 @@ def expected_by_dask(scheduler: Any, prefix: str) -> float | None:
 
 
 def has_default_duration(prefix: str) -> bool:
-    """Tell whether Dask's configuration says what a prefix takes (``default-task-durations``)."""
+    """Return whether Dask's configuration says what a prefix takes (``default-task-durations``)."""
     return prefix in dask.config.get("distributed.scheduler.default-task-durations", {})
 
 
 def memory(scheduler: Any) -> tuple[int, int]:
-    """Give bytes that results take on all workers, and what those may use (``WorkerState``)."""
+    """Return bytes that results take on all workers, and what those may use (``WorkerState``)."""
     workers = scheduler.workers.values()
     return sum(ws.nbytes for ws in workers), sum(ws.memory_limit or 0 for ws in workers)
 
 
 def task_states() -> tuple[str, ...]:
-    """Give all states that a task can have (``scheduler.ALL_TASK_STATES``)."""
+    """Return all states that a task can have (``scheduler.ALL_TASK_STATES``)."""
     return tuple(getattr(dask_scheduler, "ALL_TASK_STATES", ()))
 
 
 def state_counts(prefix: Any) -> Mapping[str, int]:
-    """Give ``{state: tasks}`` of a prefix (``TaskPrefix.states``)."""
+    """Return ``{state: tasks}`` of a prefix (``TaskPrefix.states``)."""
     return dict(prefix.states)
 
 
 def computed(prefix: Any) -> int:
-    """Give how often tasks of a prefix got a result (``TaskPrefix.state_counts``)."""
+    """Return how often tasks of a prefix got a result (``TaskPrefix.state_counts``)."""
     return int(getattr(prefix, "state_counts", {}).get("memory", 0))
 
 
 def with_dependencies(
     scheduler: Any, keys: Collection[Key], *, whole: bool
 ) -> tuple[list[Any], int]:
-    """Give the tasks of some keys and those that they wait for, and how many keys are unknown.
+    """Return the tasks of some keys and those that they wait for, and how many keys are unknown.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def with_dependencies(
 
 
 def idle_threads(scheduler: Any) -> Mapping[str, int]:
-    """Give ``{address: idle threads}`` (``WorkerState.processing``); none while tasks queue."""
+    """Return ``{address: idle threads}`` (``WorkerState.processing``); none while tasks queue."""
     if len(scheduler.queued):
         return {}
     running = (ws for ws in scheduler.workers.values() if ws.status.name == "running")
@@ -263,18 +263,18 @@ def idle_threads(scheduler: Any) -> Mapping[str, int]:
 
 
 def workers_that_start_nothing(scheduler: Any) -> tuple[int, int]:
-    """Give how many workers are paused, and how many are retiring (``WorkerState.status``)."""
+    """Return how many workers are paused, and how many are retiring (``WorkerState.status``)."""
     names = [ws.status.name for ws in scheduler.workers.values()]
     return names.count("paused"), names.count("closing_gracefully")
 
 
 def span_name(scheduler: Any, span_id: str) -> tuple[str, ...]:
-    """Give the name of a span (``SpansSchedulerExtension.spans``); empty if it is not known."""
+    """Return the name of a span (``SpansSchedulerExtension.spans``); empty if it is not known."""
     spans = getattr(scheduler.extensions.get("spans"), "spans", {})
     name = getattr(spans.get(span_id), "name", ())
     return tuple(map(str, name))
 
 
 def executing(worker_state: Any) -> Mapping[Any, float]:
-    """Give ``{TaskState: seconds}`` as of a worker's last heartbeat (``WorkerState.executing``)."""
+    """Return ``{TaskState: seconds}`` as of the last heartbeat (``WorkerState.executing``)."""
     return getattr(worker_state, "executing", None) or {}

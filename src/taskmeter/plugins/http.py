@@ -64,7 +64,7 @@ class _Page(web.RequestHandler):
         self.finish(page.body)
 
     def compute_etag(self) -> None:
-        """Give none: every answer is new, and a hash of it would cost the event loop."""
+        """Return none: every answer is new, and a hash of it would cost the event loop."""
 
 
 def _apology(error: Exception) -> Rendered:
@@ -105,7 +105,7 @@ async def _in_thread(function: Callable[..., Rendered], *args: Any) -> Rendered:
 
 
 def json_pieces(plain: Mapping[str, Any]) -> Iterator[bytes]:
-    """Give a JSON object in pieces: an entry of a list or dict in it each.
+    """Return a JSON object in pieces: an entry of a list or dict in it each.
 
     The encoder of the standard library lets no other thread run before it is done, and the whole
     of a snapshot takes it long.
@@ -126,7 +126,7 @@ def json_pieces(plain: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def as_json(plain: Any) -> str:
-    """Give JSON in ASCII: lone surrogates are escaped, and what is not a finite number is null."""
+    """Return JSON in ASCII: lone surrogates are escaped, a number that is not finite is null."""
     try:
         return json.dumps(plain, allow_nan=False)
     except ValueError:
@@ -190,7 +190,7 @@ class _Join:
         return []
 
     def collect(self) -> list[Metric]:
-        """Give the families if this server is the only one in the process; never raise."""
+        """Return the families if this server is the only one in the process; never raise."""
         server, exporter = self._server(), self._exporter()
         if server is None or exporter is None or server.status in _GONE:
             self.leave()
@@ -208,7 +208,7 @@ class _Join:
 
 
 def _serving() -> list[Any]:
-    """Give the servers of this process that serve; nannies have no figures and do not count."""
+    """Return the servers of this process that serve; nannies have no figures and do not count."""
     servers = [*Scheduler._instances, *Worker._instances]  # noqa: SLF001 (Dask's only record of them)
     return [server for server in servers if server.status not in _NOT_SERVING]
 
@@ -278,7 +278,7 @@ def _remove(server: Any, pages: _Pages) -> None:
 
 
 def _http_prefix(server: Any) -> str:
-    """Give what the paths of Dask's own pages start with (its option ``--dashboard-prefix``).
+    """Return what the paths of Dask's own pages start with (its option ``--dashboard-prefix``).
 
     A scheduler does not keep it, but every server has the page ``health`` unless its routes were
     configured away.

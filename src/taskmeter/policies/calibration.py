@@ -47,7 +47,7 @@ class Calibration:
     widths: tuple[tuple[float, float], ...] = ()
 
     def after(self, predicted: Interval, actual: float) -> Calibration:
-        """Give it with one more prediction, as it was before any calibration.
+        """Return it with one more prediction, as it was before any calibration.
 
         A prediction or an actual time that is not positive and finite changes nothing.
         """
@@ -86,7 +86,7 @@ class Calibration:
         return min(max(scores[place], _LEAST_FACTOR), _MOST_FACTOR)
 
     def apply(self, raw: Interval) -> Interval:
-        """Give a prediction as the earlier ones say it should have been."""
+        """Return a prediction as the earlier ones say it should have been."""
         if not self.errors or not 0 < raw.expected < inf:
             return raw
         factor, bias = self.factor, self.bias
@@ -101,7 +101,7 @@ class Calibration:
 
 
 def _right_scores() -> list[float]:
-    """Give what scores ten predictions have whose intervals are right; 1 is the largest."""
+    """Return what scores ten predictions have whose intervals are right; 1 is the largest."""
     normal = NormalDist()
     edge = normal.inv_cdf((1 + _COVERAGE) / 2)
     shares = [_COVERAGE * (i + 1) / _ASSUMED for i in range(_ASSUMED)]

@@ -69,7 +69,7 @@ class _Model:
 
 
 def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> Eta:
-    """Give how long it takes to do everything, tasks taking any thread as soon as one is free.
+    """Return how long it takes to do everything, tasks taking any thread as soon as one is free.
 
     Which tasks wait for which is not known here: what that adds, past batches tell, by way of the
     calibration.
@@ -193,7 +193,7 @@ def _mean(kind: Kind) -> float:
 
 
 def _last_start(sums: Totals, threads: int) -> float:
-    """Give when the last task starts."""
+    """Return when the last task starts."""
     spare = threads * sums.grid - sums.busy - sums.queued / sums.grid
     place = int(np.argmax(spare >= 0)) if (spare >= 0).any() else spare.size - 1
     if place == 0 or spare[place] <= spare[place - 1]:
@@ -204,7 +204,7 @@ def _last_start(sums: Totals, threads: int) -> float:
 
 
 def _unsure(todo: ToDo) -> float:
-    """Give the standard deviation of the logarithm of all work, for what means are not known."""
+    """Return the standard deviation of the logarithm of all work, for what means are not known."""
     runs = dict.fromkeys(todo.kinds, 0)
     for one in todo.running:
         runs[one.prefix] += 1
@@ -220,7 +220,7 @@ def _unsure(todo: ToDo) -> float:
 
 
 def _interval(models: list[_Model], waits: int, unsure: float) -> Interval:
-    """Give the quantiles of when all is done, by models of light and of heavy tails."""
+    """Return the quantiles of when all is done, by models of light and of heavy tails."""
     grid = models[0].sums.grid
     low, high = max(min(one.begun for one in models) * 1e-2, grid[0]), grid[-1]
     # once to see where it rises, once there
@@ -238,7 +238,7 @@ def _interval(models: list[_Model], waits: int, unsure: float) -> Interval:
 
 
 def _chance(model: _Model, times: Floats, waits: int, unsure: float) -> Floats:
-    """Give the probability that all is done by each time."""
+    """Return the probability that all is done by each time."""
     sums = model.sums
     # rows are scales of durations; the last start is less sure than that
     scaled = times / np.exp(unsure * _SCALES)[:, np.newaxis]
@@ -254,7 +254,7 @@ def _chance(model: _Model, times: Floats, waits: int, unsure: float) -> Floats:
 
 
 def _responsible(todo: ToDo, model: _Model, found: Interval) -> tuple[Running, ...]:
-    """Give the attempts that may well run beyond the lower end, when all others are done."""
+    """Return the attempts that may well run beyond the lower end, when all others are done."""
     from_then = max(model.begun, found.lower)
     chances = []
     for one in todo.running:

@@ -31,7 +31,7 @@ class Cost:
 def cost(
     estimate: Estimate | None, prior: Prior | None = None, *, unknown: float = UNKNOWN_SECONDS
 ) -> Cost:
-    """Give the cost of a task that has not started.
+    """Return the cost of a task that has not started.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def cost(
 
     Notes
     -----
-    An attempt that is late, by `taskmeter.core.lateness.is_late`, counts for itself and not for
+    An attempt that is late, by `is_late`, counts for itself and not for
     those that have not started, until it completes: whether it works or hangs is not known.
     That errs on the side of too few workers. With 50 tasks of 0.01 s completed, one running for
     3.5 s and 300 queued it asks for 2 workers where the mean with the straggler asks for 20. If the
@@ -73,7 +73,7 @@ def cost(
 
 
 def residual(estimate: Estimate | None, age: float) -> float:
-    """Give the expected seconds that are left to an attempt that has run for ``age``.
+    """Return the expected seconds that are left to an attempt that has run for ``age``.
 
     Without a completion it is expected to last as long again (Lindy's law, a power law of index 2).
     """
@@ -106,5 +106,5 @@ def _of_completed(estimate: Estimate) -> Cost:
 
 
 def _with_one_more(variance: float, mean: float, effective: float) -> float:
-    """Give a variance with one more completion assumed, as of an exponential law."""
+    """Return a variance with one more completion assumed, as of an exponential law."""
     return (effective * variance + mean**2) / (effective + 1)

@@ -46,7 +46,7 @@ class Lifetime:
     logs: Floats
 
     def after(self, age: float) -> Floats:
-        """Give the probability that an attempt of that age lasts longer by each point of a grid."""
+        """Return the probability that an attempt of that age outlasts each point of a grid."""
         left: Floats = np.interp(age + self.grid, self.grid, self.logs)
         return np.minimum(np.exp(left - np.interp(age, self.grid, self.logs)), 1.0)
 
@@ -54,7 +54,7 @@ class Lifetime:
 def lifetime(
     estimate: Estimate | None, cost: Cost, grid: Floats, *, heavy: bool = False
 ) -> Lifetime:
-    """Give the law of durations at the points of ``grid``.
+    """Return the law of durations at the points of ``grid``.
 
     It is the Kaplan-Meier curve, blended where few completions lasted longer with the log-normal
     that the upper half fits, or, if ``heavy``, with a power law beyond the upper quartile. Which of
@@ -95,7 +95,7 @@ def _fitted(estimate: Estimate, grid: Floats, *, heavy: bool) -> Floats:
 
 
 def _hill(estimate: Estimate) -> float:
-    """Give the mean of the logarithm of what exceeds the upper quartile, relative to it.
+    """Return the mean of the logarithm of what exceeds the upper quartile, relative to it.
 
     The inverse is the index of a power law (Hill, Annals of Statistics 3, 1975); what is unseen
     goes on as that does.
@@ -114,7 +114,7 @@ def _hill(estimate: Estimate) -> float:
 
 
 def relative_error(estimate: Estimate | None, cost: Cost) -> float:
-    """Give the standard deviation of the logarithm of the mean."""
+    """Return the standard deviation of the logarithm of the mean."""
     if estimate is None or not estimate.completions:
         mean, error = cost.mean, cost.standard_error
     else:

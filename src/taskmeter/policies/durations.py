@@ -57,7 +57,7 @@ def write(
     configured: bool,
     last: float | None,
 ) -> Write | None:
-    """Give what to write for a prefix, None to leave it alone.
+    """Return what to write for a prefix, None to leave it alone.
 
     Parameters
     ----------
@@ -193,5 +193,5 @@ class EstimateErrors:
             self._dask.add(dask, truth)
 
     def read(self) -> ErrorSummary:
-        """Give the errors so far."""
+        """Return the errors so far."""
         return ErrorSummary(ours=self._ours.read(), dask=self._dask.read())

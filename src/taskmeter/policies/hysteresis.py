@@ -59,7 +59,7 @@ class Steady:
         self._logs: deque[float] = deque(maxlen=_REMEMBERED)
 
     def decide(self, need: Need, *, workers: int, now: float) -> ScaleTo:
-        """Give the target.
+        """Return the target.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Steady:
         )
 
     def _note(self, workers: int, now: float) -> int:
-        """Give the most needed of late; the most there is while that is not known."""
+        """Return the most needed of late; the most there is while that is not known."""
         if self._begin is None:
             self._begin = now
         window = self._window
@@ -104,7 +104,7 @@ class Steady:
         return max(one for _, one in window)
 
     def _noise(self) -> float:
-        """Give the standard deviation of the needs around their trend, of the logarithm.
+        """Return the standard deviation of the needs around their trend, of the logarithm.
 
         By second differences (Gasser, Sroka and Jennen-Steinmetz, Biometrika 73, 1986), with two
         assumed.

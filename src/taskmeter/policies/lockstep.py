@@ -14,7 +14,7 @@ _LEAST: Final = 1e-3
 
 
 def in_step(found: Interval, todo: ToDo, threads: int) -> Interval:
-    """Give an interval moved to where whole rounds of tasks end.
+    """Return an interval moved to where whole rounds of tasks end.
 
     Threads whose starts are spread evenly end one after the other; threads in step, whose tasks all
     take the same, end together after whole rounds. Of k rounds with a coefficient of variation c

@@ -128,7 +128,7 @@ def need(
     workers: int = 0,
     memory: Memory | None = None,
 ) -> Need:
-    """Give how many workers it takes to do the work within the target.
+    """Return how many workers it takes to do the work within the target.
 
     Parameters
     ----------
@@ -182,5 +182,5 @@ def _reason(load: Load, work: Work, target: float, threads: float, *, capped: bo
 
 
 def _seconds(number: float) -> str:
-    """Give seconds as seconds, however many, so that the two can be divided."""
+    """Return seconds as seconds, however many, so that the two can be divided."""
     return f"{number:,.0f} s" if number >= 99.95 else f"{number:.3g} s"

@@ -20,7 +20,7 @@ class Standstill:
     busy: bool = False
 
     def after(self, *, now: float, ended: int, busy: bool) -> Standstill:
-        """Give it as of an instant.
+        """Return it as of an instant.
 
         Parameters
         ----------
@@ -34,5 +34,5 @@ class Standstill:
         return replace(self, since=since, ended=ended, busy=busy)
 
     def seconds(self, now: float) -> float:
-        """Give the seconds without progress."""
+        """Return the seconds without progress."""
         return max(now - self.since, 0.0) if self.busy else 0.0

@@ -77,7 +77,7 @@ def steal(
 def write_bandwidth(
     model: TransferModel, *, dask_bandwidth: float, last: float | None
 ) -> WriteBandwidth | None:
-    """Give what to write into ``scheduler.bandwidth``; None to leave it alone.
+    """Return what to write into ``scheduler.bandwidth``; None to leave it alone.
 
     Parameters
     ----------

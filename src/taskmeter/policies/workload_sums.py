@@ -62,7 +62,7 @@ def totals(todo: ToDo, lives: Mapping[str, Lifetime], grid: Floats, share: float
 
 
 def _grouped(ages: list[float], prefixes: int) -> tuple[list[float], list[int]]:
-    """Give some ages, and how many attempts have about each."""
+    """Return some ages, and how many attempts have about each."""
     most = max(_AGES // prefixes, _FEWEST_AGES)
     if len(ages) <= most:
         return ages, [1] * len(ages)

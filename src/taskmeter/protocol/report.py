@@ -94,7 +94,7 @@ class Reporter:
         version: str = "",
         capacity: WorkerCapacity | None = None,
     ) -> Report:
-        """Give the next report, as of `now` on the ledger's clock."""
+        """Return the next report, as of `now` on the ledger's clock."""
         after = -1 if full or self.number % self.full_every == 0 else self._marks[0]
         self.number += 1
         self._marks.append(self.ledger.changes)
@@ -111,7 +111,7 @@ class Reporter:
 
 
 def to_plain(report: Report) -> list[Any]:
-    """Give a report as nested lists of numbers and strings."""
+    """Return a report as nested lists of numbers and strings."""
     return [
         PROTOCOL,
         report.meter,

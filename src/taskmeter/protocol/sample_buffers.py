@@ -74,7 +74,7 @@ class Samples:
     # Recording
 
     def recorder(self, series: Series) -> Callable[[float], None]:
-        """Give the function that records one value of a series: the append of its buffer.
+        """Return the function that records one value of a series: the append of its buffer.
 
         Not for series of groups, whose buffers go with each parcel.
         """
@@ -142,7 +142,7 @@ class Samples:
     # Handing over
 
     def parcel(self, now: float) -> Parcel | None:
-        """Give what was recorded since the last parcel; None if nothing was.
+        """Return what was recorded since the last parcel; None if nothing was.
 
         Belongs to one thread at a time.
         """

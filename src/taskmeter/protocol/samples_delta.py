@@ -91,7 +91,7 @@ class Parcel:
     slowest: tuple[Slowest, ...] = ()
 
     def transfers(self, most: int) -> Iterator[tuple[str, float, float]]:
-        """Give (source, bytes, seconds) of transfers, at most so many, evenly chosen.
+        """Return (source, bytes, seconds) of transfers, at most so many, evenly chosen.
 
         Where there are so many that they came as a distribution, there are none.
         """
@@ -108,7 +108,7 @@ class Parcel:
 
 
 def to_plain(parcel: Parcel) -> list[Any]:
-    """Give a parcel as nested lists of numbers, strings and bytes."""
+    """Return a parcel as nested lists of numbers, strings and bytes."""
     return [
         PROTOCOL,
         parcel.meter,

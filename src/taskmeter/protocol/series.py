@@ -71,7 +71,7 @@ class Series(NamedTuple):
 
 
 def overflow(series: Series) -> Series:
-    """Give the series that others like this one share where there are too many."""
+    """Return the series that others like this one share where there are too many."""
     what = series.what if series.what in _KEPT else OTHER
     context = series.context if series.context in {"", EXECUTE} else OTHER
     return Series(series.measure, OTHER if series.of_prefix else "", what, context)

@@ -18,7 +18,7 @@ from taskmeter.snapshots.snapshot import Snapshot
 
 
 def pack(report: Report) -> bytes:
-    """Give a report as bytes; names may hold any characters, lone surrogates included."""
+    """Return a report as bytes; names may hold any characters, lone surrogates included."""
     return _bytes(report_plain(report))
 
 
@@ -34,7 +34,7 @@ def unpack(data: Any) -> Report:
 
 
 def pack_parcel(parcel: Parcel) -> bytes:
-    """Give a parcel as bytes."""
+    """Return a parcel as bytes."""
     return _bytes(parcel_plain(parcel))
 
 
@@ -50,7 +50,7 @@ def unpack_parcel(data: Any) -> Parcel:
 
 
 def pack_snapshot(snapshot: Snapshot) -> bytes:
-    """Give a snapshot as bytes, its distributions in their compact form."""
+    """Return a snapshot as bytes, its distributions in their compact form."""
     return _bytes(snapshot.to_dict(Distribution.to_bytes))
 
 
@@ -66,7 +66,7 @@ def unpack_snapshot(data: Any) -> Snapshot:
 
 
 def pack_progress(progress: Progress) -> bytes:
-    """Give the progress of some work as bytes."""
+    """Return the progress of some work as bytes."""
     return _bytes(progress.to_dict())
 
 

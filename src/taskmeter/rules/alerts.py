@@ -239,7 +239,7 @@ def _itself(namespace: str) -> tuple[Alert, ...]:
 
 
 def groups(namespace: str, limits: Thresholds) -> tuple[Group, ...]:
-    """Give all rules: what is recorded, and what is an alert.
+    """Return all rules: what is recorded, and what is an alert.
 
     Parameters
     ----------
@@ -254,5 +254,5 @@ def groups(namespace: str, limits: Thresholds) -> tuple[Group, ...]:
 
 
 def rule_file(namespace: str, limits: Thresholds, comment: str) -> str:
-    """Give the text of the rule file; `comment` stands at its top."""
+    """Return the text of the rule file; `comment` stands at its top."""
     return as_yaml(groups(namespace, limits), comment)

@@ -54,12 +54,12 @@ _QUERIES = {
 
 
 def record(name: str, namespace: str) -> str:
-    """Give the name under which a query is recorded."""
+    """Return the name under which a query is recorded."""
     return name.replace("*", f"{namespace}_taskmeter" if namespace else "taskmeter")
 
 
 def recordings(namespace: str) -> tuple[Recording, ...]:
-    """Give the recording rules.
+    """Return the recording rules.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class Group:
 
 
 def as_yaml(groups: Iterable[Group], comment: str) -> str:
-    """Give the text of a rule file.
+    """Return the text of a rule file.
 
     Parameters
     ----------
@@ -110,5 +110,5 @@ def _mapping(name: str, items: Mapping[str, str]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Give a scalar of YAML: every string of JSON is one."""
+    """Return a scalar of YAML: every string of JSON is one."""
     return json.dumps(text, ensure_ascii=False)

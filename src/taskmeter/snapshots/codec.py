@@ -33,7 +33,7 @@ _ROWS: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 
 def with_quantiles(distribution: Distribution) -> dict[str, Any]:
-    """Give `Distribution.to_dict` with what people read, too."""
+    """Return `Distribution.to_dict` with what people read, too."""
     found = distribution.to_dict()
     if distribution.count:
         shares = distribution.quantile(QUANTILES).tolist()
@@ -44,7 +44,7 @@ def with_quantiles(distribution: Distribution) -> dict[str, Any]:
 
 
 def to_plain(record: Any, encode: Encode) -> dict[str, Any]:
-    """Give a frozen dataclass as a dict, those within it too."""
+    """Return a frozen dataclass as a dict, those within it too."""
     found = {}
     for each in fields(record):
         value = getattr(record, each.name)
@@ -75,7 +75,7 @@ def _row(labels: tuple[str, ...], key: Any, item: Any, encode: Encode) -> dict[s
 
 
 def known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields of `data` that a dataclass has."""
+    """Return the fields of `data` that a dataclass has."""
     names = {f.name for f in fields(cls)}
     return {name: value for name, value in data.items() if name in names}
 

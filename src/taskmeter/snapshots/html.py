@@ -23,7 +23,7 @@ MOST_ROWS = 12
 
 
 def of_prefix(stats: PrefixStats) -> str:
-    """Give `PrefixStats._repr_html_`: what it cost, how its attempts ended, how long they took."""
+    """Return `PrefixStats._repr_html_`: its cost, its attempts' outcomes and durations."""
     costs = {
         "compute": seconds(stats.compute_seconds),
         "seceded": seconds(stats.seceded_seconds) if stats.seceded_seconds else "",
@@ -46,7 +46,7 @@ def of_prefix(stats: PrefixStats) -> str:
 
 
 def of_snapshot(snapshot: Snapshot) -> str:
-    """Give `Snapshot._repr_html_`: the cluster in a line, and the prefixes that cost most."""
+    """Return `Snapshot._repr_html_`: the cluster in a line, and the prefixes that cost most."""
     s = snapshot
     workers = len(s.workers)
     head = (
@@ -81,7 +81,7 @@ def of_snapshot(snapshot: Snapshot) -> str:
 
 
 def _spread(d: Distribution) -> str:
-    """Give a distribution of seconds in a line."""
+    """Return a distribution of seconds in a line."""
     p50, p95 = d.quantile([0.5, 0.95]).tolist()
     return (
         f"{d.count:,} values, mean {duration(d.mean)}, p50 {duration(p50)}, p95 {duration(p95)}, "

@@ -50,7 +50,7 @@ class Progress:
         return self.unknown + sum(prefix.left for prefix in self.prefixes.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as dicts, lists, numbers and strings."""
+        """Return it as dicts, lists, numbers and strings."""
         return asdict(self)
 
     @classmethod
@@ -97,7 +97,7 @@ class Bars:
         self._expected: dict[str, float | None] = {}
 
     def add(self, now: Progress) -> tuple[Bar, ...]:
-        """Give the bars after one more look, those of most tasks first."""
+        """Return the bars after one more look, those of most tasks first."""
         for name, one in now.prefixes.items():
             self._expected[name] = one.expected_seconds
         found = self._of_chosen(now) if self._chosen else self._of_all(now)

@@ -134,7 +134,7 @@ class Snapshot:
     reported_at: float | None = None
 
     def stalled(self, threshold_seconds: float = STALLED_SECONDS) -> tuple[InFlight, ...]:
-        """Give the attempts whose CPU clock has not advanced for so long, the longest first.
+        """Return the attempts whose CPU clock has not advanced for so long, the longest first.
 
         They wait for something, or hang. Where CPU time cannot be measured there are none.
         """
@@ -189,7 +189,7 @@ class Snapshot:
         return html.of_snapshot(self)
 
     def since(self, older: Snapshot) -> Snapshot:
-        """Give what was added between `older` and this snapshot.
+        """Return what was added between `older` and this snapshot.
 
         Prefixes to which nothing was added, and of which nothing is in flight, are left out.
         Where `older` counts from another beginning (taskmeter was installed anew in between),
@@ -251,7 +251,7 @@ class Snapshot:
     def to_dict(
         self, encode: Callable[[Distribution], Any] = codec.with_quantiles
     ) -> dict[str, Any]:
-        """Give the snapshot as lists, dicts, numbers and strings: JSON-able, but for nan.
+        """Return the snapshot as lists, dicts, numbers and strings: JSON-able, but for nan.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class Snapshot:
             raise ValueError(f"This is not a taskmeter snapshot: {error!r}.") from error
 
     def to_pandas(self) -> pd.DataFrame:
-        """Give a data frame with one row a prefix.
+        """Return a data frame with one row a prefix.
 
         ``mean``, ``std``, ``min``, ``p5`` ... ``p99`` and ``max`` are of the durations of ok
         attempts, in seconds.

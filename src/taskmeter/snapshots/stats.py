@@ -33,7 +33,7 @@ _EMPTY = Distribution()
 
 
 def no_durations() -> dict[str, Distribution]:
-    """Give an empty distribution for the one action that is always there."""
+    """Return an empty distribution for the one action that is always there."""
     return {COMPUTE: _EMPTY}
 
 
@@ -84,13 +84,13 @@ class ActivityTotals:
     count: float = 0.0
 
     def plus(self, seconds: float, bytes: float = 0.0, count: float = 0.0) -> ActivityTotals:  # noqa: A002 (the unit's name)
-        """Give the totals with more added."""
+        """Return the totals with more added."""
         return ActivityTotals(
             seconds=self.seconds + seconds, bytes=self.bytes + bytes, count=self.count + count
         )
 
     def highest(self, other: ActivityTotals) -> ActivityTotals:
-        """Give the higher one of each unit."""
+        """Return the higher one of each unit."""
         return ActivityTotals(
             seconds=max(self.seconds, other.seconds),
             bytes=max(self.bytes, other.bytes),
@@ -98,7 +98,7 @@ class ActivityTotals:
         )
 
     def since(self, older: ActivityTotals) -> ActivityTotals:
-        """Give what was added after `older`."""
+        """Return what was added after `older`."""
         return ActivityTotals(
             seconds=max(0.0, self.seconds - older.seconds),
             bytes=max(0.0, self.bytes - older.bytes),
@@ -109,12 +109,12 @@ class ActivityTotals:
 def activities_since(
     newer: Mapping[_Name, ActivityTotals], older: Mapping[_Name, ActivityTotals]
 ) -> dict[_Name, ActivityTotals]:
-    """Give what was added to each activity."""
+    """Return what was added to each activity."""
     return {name: t.since(older.get(name, ActivityTotals())) for name, t in newer.items()}
 
 
 def seconds_since(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
-    """Give what was added to each total."""
+    """Return what was added to each total."""
     return {name: max(0.0, value - older.get(name, 0.0)) for name, value in newer.items()}
 
 
@@ -224,7 +224,7 @@ class PrefixStats:
         return html.of_prefix(self)
 
     def since(self, older: PrefixStats) -> PrefixStats:
-        """Give what was added after `older`; what is in flight or recent stays as it is now."""
+        """Return what was added after `older`; what is in flight or recent stays as it is now."""
         return replace(
             self,
             compute_seconds=max(0.0, self.compute_seconds - older.compute_seconds),
@@ -280,7 +280,7 @@ class GroupStats:
         return self.durations[COMPUTE].sum + self.failed_durations.sum
 
     def since(self, older: GroupStats) -> GroupStats:
-        """Give what was added after `older`; first start and last stop stay.
+        """Return what was added after `older`; first start and last stop stay.
 
         A group that was forgotten in between, and came again, is taken as new.
         """
@@ -300,7 +300,7 @@ class GroupStats:
         )
 
     def merge(self, other: GroupStats) -> GroupStats:
-        """Give both together, as one span of several groups; the prefix is this one's."""
+        """Return both together, as one span of several groups; the prefix is this one's."""
         return replace(
             self,
             first_start=min(self.first_start, other.first_start),
@@ -329,7 +329,7 @@ class TransferStats:
     bandwidth: Distribution = field(default_factory=_nothing)
 
     def since(self, older: TransferStats) -> TransferStats:
-        """Give what was added after `older`."""
+        """Return what was added after `older`."""
         return TransferStats(
             bytes=self.bytes.since(older.bytes),
             seconds=self.seconds.since(older.seconds),
@@ -360,7 +360,7 @@ class Transfers:
     model: TransferModel | None = None
 
     def since(self, older: Transfers) -> Transfers:
-        """Give what was added after `older`; a pair whose count fell is taken as new."""
+        """Return what was added after `older`; a pair whose count fell is taken as new."""
         return Transfers(
             bytes=self.bytes.since(older.bytes),
             seconds=self.seconds.since(older.seconds),

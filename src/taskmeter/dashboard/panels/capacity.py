@@ -45,7 +45,7 @@ _COLUMNS: Final = ("y", "kind", "label", "share", "seconds", "text", "colour", "
 
 
 def share_columns(those: Sequence[Share]) -> dict[str, list[Any]]:
-    """Give parts of the capacity as columns, from top to bottom."""
+    """Return parts of the capacity as columns, from top to bottom."""
     shown = [one for one in those if one.seconds or one.kind in _ALWAYS]
     return {
         "y": list(range(len(shown))),
@@ -142,7 +142,7 @@ class CapacityPanel:
         return plot
 
     def job(self, view: View) -> Callable[[], _Found]:
-        """Give the work."""
+        """Return the work."""
         return partial(_find, view)
 
     def show(self, found: _Found) -> None:

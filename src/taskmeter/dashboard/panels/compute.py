@@ -40,7 +40,7 @@ _BAND: Final = ("p5", "p25", "p50", "p75", "p95")
 
 
 def instants(moments: Sequence[Moment]) -> Floats:
-    """Give the beginning and the end of each moment, in seconds of Unix time."""
+    """Return the beginning and the end of each moment, in seconds of Unix time."""
     return np.array([end for moment in moments for end in (moment.start, moment.stop)])
 
 
@@ -111,7 +111,7 @@ class ComputePanel:
         return plot
 
     def job(self, view: View) -> Callable[[], _Found]:
-        """Give the work."""
+        """Return the work."""
         return partial(_find, view)
 
     def show(self, found: _Found) -> None:
@@ -124,7 +124,7 @@ class ComputePanel:
         say(self._note, found.now)
 
     def _dress(self, names: Sequence[str]) -> None:
-        """Give each layer its colour, its entry in the legend and its line in the tooltip."""
+        """Return each layer its colour, its entry in the legend and its line in the tooltip."""
         colours = self._colours.assign([name for name in names if name != REST])
         items = [LegendItem(label={"value": "capacity"}, renderers=[self._capacity])]
         for slot, area in enumerate(self._areas):

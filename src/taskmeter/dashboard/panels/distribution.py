@@ -56,7 +56,7 @@ class _Fitted:
     families: Families = field(default_factory=Families)
 
     def of(self, prefix: str, action: str, d: Distribution) -> _Fitted:
-        """Give the families of a distribution: these, if it has hardly changed."""
+        """Return the families of a distribution: these, if it has hardly changed."""
         same = (prefix, action) == (self.prefix, self.action) and self.count <= d.count
         if same and d.count <= self.count * _GROWTH:
             return self
@@ -162,7 +162,7 @@ class DistributionPanel:
         return plot
 
     def job(self, view: View) -> Callable[[], _Found]:
-        """Give the work for what is chosen now."""
+        """Return the work for what is chosen now."""
         return partial(_find, view.snapshot, self._prefix.value, self._action.value, self._fitted)
 
     def show(self, found: _Found) -> None:
@@ -225,7 +225,7 @@ def _ages(snapshot: Snapshot, prefix: str) -> list[float]:
 
 
 def bar_columns(d: Distribution) -> dict[str, Any]:
-    """Give the histogram as columns."""
+    """Return the histogram as columns."""
     found = bars(d)
     total = max(1, d.count)
     return {
@@ -241,7 +241,7 @@ def bar_columns(d: Distribution) -> dict[str, Any]:
 
 
 def survival_columns(d: Distribution) -> dict[str, Any]:
-    """Give the survival function as columns, for a logarithmic axis."""
+    """Return the survival function as columns, for a logarithmic axis."""
     curve = survival(d)
     return {
         "x": curve.x,
@@ -251,7 +251,7 @@ def survival_columns(d: Distribution) -> dict[str, Any]:
 
 
 def mark_columns(d: Distribution, ages: Sequence[float]) -> dict[str, Any]:
-    """Give the marks of what has not ended as columns."""
+    """Return the marks of what has not ended as columns."""
     curve = censored(d, ages)
     return {"x": curve.x, "share": curve.share, "text": [seconds(x) for x in curve.x.tolist()]}
 

@@ -67,7 +67,7 @@ BOX_COLUMNS: Final = (
 
 
 def box_columns(rows: Sequence[BoxRow], *, log: bool) -> dict[str, list[Any]]:
-    """Give the boxes as columns; what an axis cannot show stands at its end.
+    """Return the boxes as columns; what an axis cannot show stands at its end.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def box_columns(rows: Sequence[BoxRow], *, log: bool) -> dict[str, list[Any]]:
 
 
 def mark_columns(rows: Sequence[BoxRow], *, log: bool) -> tuple[dict[str, list[Any]], ...]:
-    """Give the marks of attempts in flight, and those of outliers, as columns."""
+    """Return the marks of attempts in flight, and those of outliers, as columns."""
     least = _least(rows)
     running: dict[str, list[Any]] = {name: [] for name in ("x", "y", "name", "text")}
     beyond: dict[str, list[Any]] = {name: [] for name in ("x", "y", "name", "text")}
@@ -244,7 +244,7 @@ class DurationsPanel:
         return plot
 
     def job(self, view: View) -> Callable[[], _Found]:
-        """Give the work for what is chosen now."""
+        """Return the work for what is chosen now."""
         return partial(
             _find,
             view,
@@ -277,7 +277,7 @@ class DurationsPanel:
 
 
 def _upright(x: str, size: float, **options: Any) -> Scatter:
-    """Give a short line across a row."""
+    """Return a short line across a row."""
     return Scatter(x=x, y="y", marker="dash", angle=math.pi / 2, size=size, **options)
 
 

@@ -24,7 +24,7 @@ dd { margin: 0; font-size: 19px; font-variant-numeric: tabular-nums; white-space
 
 
 def headline(view: View) -> tuple[tuple[str, str], ...]:
-    """Give ``(what, figure)`` of the cluster as a whole."""
+    """Return ``(what, figure)`` of the cluster as a whole."""
     snapshot = view.snapshot
     prefixes = snapshot.prefixes.values()
     wasted = math.fsum(p.wasted_seconds for p in prefixes)
@@ -71,7 +71,7 @@ class HeadlinePanel:
         self.controls: list[object] = []
 
     def job(self, view: View) -> Callable[[], str]:
-        """Give the work."""
+        """Return the work."""
         return partial(_find, view)
 
     def show(self, found: str) -> None:

@@ -29,7 +29,7 @@ class Panel(Protocol):
     controls: list[Any]
 
     def job(self, view: View) -> Callable[[], Any]:
-        """Give the work for what is chosen now: a function that touches no part of the picture."""
+        """Return the work for the current choice: a function that touches no part of the figure."""
 
     def show(self, found: Any) -> None:
         """Draw what that function gave."""

@@ -49,7 +49,7 @@ _HEADINGS: Final = (
 
 
 def running_html(table: RunningTable) -> str:
-    """Give the table as HTML in which every text is escaped."""
+    """Return the table as HTML in which every text is escaped."""
     head = "".join(f'<th class="{kind}">{html.escape(text)}</th>' for text, kind in _HEADINGS)
     body = "".join(_row(one) for one in table.rows)
     return (
@@ -92,7 +92,7 @@ def _text(text: str, kind: str = "") -> str:
 
 
 def _track(one: RunningRow) -> str:
-    """Give age and quantiles as marks on one line."""
+    """Return age and quantiles as marks on one line."""
     known: Sequence[float] = [q for q in (one.p50, one.p95, one.p99) if not math.isnan(q)]
     longest = max([one.age, *known]) * 1.04
     if not known or not longest:
@@ -126,7 +126,7 @@ class RunningPanel:
         self.root = column(self._table, sizing_mode="stretch_width", name=self.name)
 
     def job(self, view: View) -> Callable[[], str]:
-        """Give the work."""
+        """Return the work."""
         return partial(_find, view)
 
     def show(self, found: str) -> None:

@@ -137,7 +137,7 @@ _NOTE: Final = ":host { color: inherit; font-size: 12px; line-height: 1.35; }"
 
 
 def chart(**options: Any) -> figure:
-    """Give an empty figure that fills the space it gets.
+    """Return an empty figure that fills the space it gets.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def draw(plot: figure, source: ColumnDataSource, glyph: Glyph) -> GlyphRenderer:
 
 
 def ticks(of: str) -> CustomJSTickFormatter:
-    """Give what writes the ticks of an axis of ``duration``, ``size``, ``share`` or ``time``."""
+    """Return what writes the ticks of an axis of ``duration``, ``size``, ``share`` or ``time``."""
     return CustomJSTickFormatter(code=_TICKS[of])
 
 
@@ -212,7 +212,7 @@ def time_axis(plot: figure) -> None:
 
 
 def time_of_day(column: str) -> dict[str, Any]:
-    """Give what lets a tooltip show a column of instants as `time_axis` does."""
+    """Return what lets a tooltip show a column of instants as `time_axis` does."""
     return {"formatters": {f"@{column}": CustomJSHover(code=_TIME.format("value"))}}
 
 
@@ -262,7 +262,7 @@ def hover(
 
 
 def note(text: str = "", **options: Any) -> Div:
-    """Give a line of text, which is no HTML here; change it with `say`."""
+    """Return a line of text, which is no HTML here; change it with `say`."""
     return Div(
         text=html.escape(text),
         disable_math=True,
@@ -280,7 +280,7 @@ def say(note_: Div, text: str) -> None:
 
 
 def select(title: str, options: Sequence[Any], value: str, *, width: int = 130) -> Select:
-    """Give a control to choose one of some texts."""
+    """Return a control to choose one of some texts."""
     return Select(
         title=title,
         options=list(options),
@@ -293,7 +293,7 @@ def select(title: str, options: Sequence[Any], value: str, *, width: int = 130) 
 
 
 def follow_theme(plots: Sequence[Model]) -> CustomJS:
-    """Give what turns pictures dark where the user's system prefers that, when a page is ready."""
+    """Return the script that makes figures dark where the user's system prefers that."""
     return CustomJS(
         args={"plots": list(plots), "light": [INK, GRID], "dark": [DARK_INK, DARK_GRID]},
         code=_FOLLOW_THEME,

@@ -34,7 +34,7 @@ _BARS: Final = ("left", "right", "count", "text", "share")
 
 
 def bar_columns(d: Distribution, text: Callable[[float], str]) -> dict[str, Any]:
-    """Give a histogram as columns."""
+    """Return a histogram as columns."""
     found = bars(d)
     total = max(1, d.count)
     return {
@@ -50,7 +50,7 @@ def bar_columns(d: Distribution, text: Callable[[float], str]) -> dict[str, Any]
 
 
 def cell_columns(found: Matrix) -> dict[str, list[Any]]:
-    """Give who sends to whom as columns: a sender has a row, a receiver a column."""
+    """Return who sends to whom as columns: a sender has a row, a receiver a column."""
     place = {name: number for number, name in enumerate(found.workers)}
     return {
         "x": [place[cell.destination] for cell in found.cells],
@@ -163,7 +163,7 @@ class TransfersPanel:
         return plot
 
     def job(self, view: View) -> Callable[[], _Found]:
-        """Give the work."""
+        """Return the work."""
         return partial(_find, view)
 
     def show(self, found: _Found) -> None:

@@ -50,7 +50,7 @@ class Transferring:
         self.transfers.remove(worker)
 
     def model(self, now: float) -> TransferModel | None:
-        """Give the model of the whole cluster; None before there was a transfer."""
+        """Return the model of the whole cluster; None before there was a transfer."""
         at, found = self._fitted
         if now - at >= FRESH_SECONDS and self._count:
             found = self.transfers.model()

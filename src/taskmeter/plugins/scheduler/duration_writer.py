@@ -74,7 +74,7 @@ class Steering:
         self.means.clear()
 
     def summaries(self) -> Mapping[str, ErrorSummary]:
-        """Give ``{prefix: how far both figures were from the truth}``."""
+        """Return ``{prefix: how far both figures were from the truth}``."""
         return {name: errors.read() for name, errors in self._compared.items()}
 
     def _compare(self, completed: Iterable[Completed]) -> None:
@@ -116,7 +116,7 @@ class Steering:
 
 
 def typical_error(summary: ErrorSummary) -> tuple[float | None, float | None]:
-    """Give the typical factors by which (our figure, Dask's) is off; None before there is one."""
+    """Return the typical factors by which (our figure, Dask's) is off; None before there is one."""
     ours, dask = summary.ours, summary.dask
     return (
         ours.factor if ours.count else None,

@@ -174,7 +174,7 @@ class Forecasting:
     # Reading
 
     def expected(self) -> dict[str, Expected]:
-        """Give what is expected of each prefix, and what Dask expects."""
+        """Return what is expected of each prefix, and what Dask expects."""
         compared = self.steering.summaries()
         return {
             name: self._expected(name, estimate, compared.get(name))
@@ -194,7 +194,7 @@ class Forecasting:
         )
 
     def late(self) -> tuple[LateAttempt, ...]:
-        """Give the attempts that are late, the oldest first."""
+        """Return the attempts that are late, the oldest first."""
         found = [
             LateAttempt(
                 key=_key(late.attempt),
@@ -212,7 +212,7 @@ class Forecasting:
         return tuple(sorted(found, key=lambda late: -late.age_seconds))
 
     def counts(self) -> Mapping[str, int]:
-        """Give ``{prefix: late attempts so far}``."""
+        """Return ``{prefix: late attempts so far}``."""
         return self.late_total
 
 

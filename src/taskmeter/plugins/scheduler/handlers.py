@@ -37,7 +37,7 @@ class Answers:
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
-        """Give ``{operation: handler}``."""
+        """Return ``{operation: handler}``."""
         return {PROGRESS_OP: self.progress, LATE_OP: self.late}
 
     async def progress(
@@ -129,7 +129,7 @@ class Answers:
         return found
 
     def _late(self, wanted: Collection[Key]) -> Mapping[Key, str]:
-        """Give ``{key: worker}`` of late attempts, the oldest first."""
+        """Return ``{key: worker}`` of late attempts, the oldest first."""
         found = (late for some in self._forecasting.forecasts.late().values() for late in some)
         return {
             late.attempt[0]: late.worker

@@ -358,7 +358,7 @@ class SchedulerMeter(SchedulerPlugin):
     # Reading
 
     def snapshot(self, *, details: bool = True, extrapolate: bool = True) -> Snapshot:
-        """Give everything as it stands now, or as far as it was reported."""
+        """Return everything as it stands now, or as far as it was reported."""
         # both clocks at once: what comes after takes its time
         now, at = monotonic(), time()
         self._estimate(now)
@@ -380,7 +380,7 @@ class SchedulerMeter(SchedulerPlugin):
         )
 
     def scrape(self) -> Snapshot:
-        """Give what a scrape shall show: no more compute at a time than there was capacity."""
+        """Return what a scrape shall show: no more compute at a time than there was capacity."""
         self.fleet.measurements.fold(FOLD_MOST)
         snapshot = self.snapshot(details=False, extrapolate=not self._stamped)
         return self.ratchet.hold(self.pacer.pace(snapshot))

@@ -161,7 +161,7 @@ class Outstanding:
         return told
 
     async def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
-        """Give how long some tasks would take if they had the cluster for themselves.
+        """Return how long some tasks would take if they had the cluster for themselves.
 
         None while none of them is to be done, or if it cannot be told.
         """
@@ -194,7 +194,7 @@ class Outstanding:
         )
 
     def todo(self, now: float, tasks: Collection[Any] | None = None) -> ToDo:
-        """Give what is still to do, as a prediction wants it: of everything, or of some tasks."""
+        """Return what is still to do, as a prediction wants it: of everything, or of some tasks."""
         running = self._running(now)
         counts = self._counts()
         if tasks is not None:
@@ -218,7 +218,7 @@ class Outstanding:
     # How many workers it needs
 
     def need(self, *, target_seconds: float, threads_per_worker: float | None) -> Need:
-        """Give how many workers it takes to be done within so many seconds.
+        """Return how many workers it takes to be done within so many seconds.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class Outstanding:
         )
 
     def load(self) -> Load:
-        """Give what is still to do, as scaling wants it."""
+        """Return what is still to do, as scaling wants it."""
         running = self._running(self._forecasting.now)
         runs: dict[str, int] = {}
         for one in running:
@@ -289,7 +289,7 @@ def _tasks(todo: ToDo) -> int:
 
 
 def counted(tasks: Collection[Any]) -> dict[str, Counter[str]]:
-    """Give ``{prefix: {state: tasks}}`` of some tasks."""
+    """Return ``{prefix: {state: tasks}}`` of some tasks."""
     found: dict[str, Counter[str]] = {}
     for task in tasks:
         found.setdefault(task.group.prefix.name, Counter())[task.state] += 1

@@ -40,11 +40,11 @@ class TaskStates:
         return row
 
     def seconds(self, t: float) -> dict[str, dict[str, float]]:
-        """Give ``{prefix: {state: task seconds}}`` up to `t` seconds after the beginning."""
+        """Return ``{prefix: {state: task seconds}}`` up to `t` seconds after the beginning."""
         return self._occupancy.seconds(t, self._tasks())
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Give ``{prefix: {state: tasks}}`` now."""
+        """Return ``{prefix: {state: tasks}}`` now."""
         return self._occupancy.counts(self._tasks())
 
     def _tasks(self) -> dict[str, Mapping[str, int]]:
@@ -95,7 +95,7 @@ class WorkerStates:
         self._others.change({"running": running, "paused": paused, "retiring": retiring}, now)
 
     def seconds(self, now: float) -> dict[str, float]:
-        """Give ``{state: worker seconds}``."""
+        """Return ``{state: worker seconds}``."""
         self.look(now)
         t = now - self._at
         idle = self.idle * t + self._idle_moments
@@ -110,7 +110,7 @@ class WorkerStates:
         }
 
     def counts(self) -> dict[str, int]:
-        """Give ``{state: workers}`` as of the last look."""
+        """Return ``{state: workers}`` as of the last look."""
         others = {state: round(level) for state, level in self._others.levels.items()}
         return {
             "idle": self.idle,

@@ -75,7 +75,7 @@ class Transits:
         self._held: dict[Key, float] = {}
 
     def hook(self) -> Callable[..., None]:  # noqa: C901 (calls would double the price of the hook)
-        """Give the scheduler's hook, which notes a transition.
+        """Return the scheduler's hook, which notes a transition.
 
         It is called at every transition of every task, so it does next to nothing at most of them,
         and has what it needs in variables of its own.

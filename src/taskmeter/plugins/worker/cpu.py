@@ -24,7 +24,7 @@ STILL_SHARE = 0.001
 
 
 def thread_clock() -> Callable[[int], float] | None:
-    """Give the function that reads a thread's CPU clock by the kernel's name; None without one."""
+    """Return the function that reads a thread's CPU clock; None where the system has none."""
     if sys.platform != "linux":
         return None
 
@@ -70,7 +70,7 @@ class CpuClocks:
         return self._clock is not None
 
     def read(self, key: Key, thread: int, now: float) -> tuple[float, bool] | None:
-        """Give (CPU seconds so far, whether they advanced since the last reading) of an attempt.
+        """Return (CPU seconds so far, whether they advanced since the last reading) of an attempt.
 
         None if the thread's clock cannot be read.
         """
@@ -92,7 +92,7 @@ class CpuClocks:
         return seconds, moved
 
     def end(self, key: Key, thread: int | None, now: float) -> float | None:
-        """Give the CPU seconds of an attempt that has ended on a thread; None if unknown."""
+        """Return the CPU seconds of an attempt that has ended on a thread; None if unknown."""
         found = None if thread is None else self.read(key, thread, now)
         reading = self._readings.pop(key, None)
         if found is None or thread is None or reading is None:
@@ -115,7 +115,7 @@ class CpuClocks:
 
 
 def innermost_frame(thread: int) -> str:
-    """Give where a thread's code is, as ``file:line function``; empty if it has gone."""
+    """Return where a thread's code is, as ``file:line function``; empty if it has gone."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 (its documented name)
     if frame is None:
         return ""

@@ -71,7 +71,7 @@ def _ignored(value: float) -> None:
 
 
 def _nobody(name: Hashable) -> Add | None:  # noqa: ARG001 (the same for all)
-    """Give the recorder of a name that nobody records."""
+    """Return the recorder of a name that nobody records."""
     return None
 
 

@@ -12,7 +12,7 @@ METER = "taskmeter"
 
 
 def make_loader() -> bytes:
-    """Give a pickled worker plugin that sets up the meter where taskmeter can be imported.
+    """Return a pickled worker plugin that sets up the meter where taskmeter can be imported.
 
     A plugin that cannot be unpickled stops a worker from starting. So the class is a local one,
     which is pickled by value and needs nothing but distributed on the other side; a worker without

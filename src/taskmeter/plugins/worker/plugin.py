@@ -319,7 +319,7 @@ class WorkerMeter(WorkerPlugin):
         return parcel
 
     def heartbeat(self) -> bytes:
-        """Give what rides on the worker's heartbeat; an empty report where there is a fault."""
+        """Return what rides on the worker's heartbeat; an empty report where there is a fault."""
         try:
             return self._report()
         except Exception:  # noqa: BLE001 (a heartbeat that raises closes the worker)
@@ -327,7 +327,7 @@ class WorkerMeter(WorkerPlugin):
             return b""
 
     def serve_report(self, comm: Any = None, *, samples: bool = False) -> Any:  # noqa: ARG002 (Dask's handlers get a comm)
-        """Give a fresh report with everything in it, for a snapshot that shall be exact.
+        """Return a fresh report with everything in it, for a snapshot that shall be exact.
 
         Parameters
         ----------
@@ -362,11 +362,11 @@ class WorkerMeter(WorkerPlugin):
         )
 
     def scrape(self) -> Snapshot:
-        """Give what a scrape shall show."""
+        """Return what a scrape shall show."""
         return self.ratchet.hold(self.snapshot())
 
     def snapshot(self) -> Snapshot:
-        """Give the worker's own figures, exact to this instant."""
+        """Return the worker's own figures, exact to this instant."""
         self._tell()
         now = monotonic()
         report = self._make_report(self._own, now, full=True)

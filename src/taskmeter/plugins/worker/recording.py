@@ -36,7 +36,7 @@ _IN_DIGESTS = frozenset({"disk-read", "disk-write"})
 
 
 def actions(startstops: Sequence[Mapping[str, Any]], earlier: int) -> list[tuple[str, float]]:
-    """Give the (action, seconds) that belong to a task's latest attempt, but for compute.
+    """Return the (action, seconds) that belong to a task's latest attempt, but for compute.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Recording:
         self._digests.close()
 
     def parcel(self, now: float) -> Parcel | None:
-        """Give what was recorded since the last parcel; None if nothing was."""
+        """Return what was recorded since the last parcel; None if nothing was."""
         return self.samples.parcel(now)
 
     # Waits

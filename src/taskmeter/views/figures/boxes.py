@@ -82,7 +82,7 @@ class BoxRow:
 
 
 def actions(snapshot: Snapshot, by: str) -> tuple[str, ...]:
-    """Give the actions of which something may be known, the most usual one first."""
+    """Return the actions of which something may be known, the most usual one first."""
     if by == "group":
         return (COMPUTE, FAILED)
     if by == "worker":
@@ -100,7 +100,7 @@ def boxes(
     sort: str = "total",
     most: int = MOST_BOXES,
 ) -> tuple[BoxRow, ...]:
-    """Give a box each for those that have most of something, and one for the rest.
+    """Return a box each for those that have most of something, and one for the rest.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def boxes(
 
 
 def distributions(snapshot: Snapshot, by: str, action: str) -> dict[str, Distribution]:
-    """Give ``{name: distribution of seconds}`` of an action, by prefix, group or worker."""
+    """Return ``{name: distribution of seconds}`` of an action, by prefix, group or worker."""
     if by == "group":
         return {
             name: g.failed_durations if action == FAILED else g.durations.get(COMPUTE, _EMPTY)
@@ -166,7 +166,7 @@ def _of_workers(snapshot: Snapshot, action: str) -> dict[str, Distribution]:
 
 
 def worker_names(snapshot: Snapshot) -> dict[str, str]:
-    """Give ``{address: what the worker is called}``: its name if no other has the same."""
+    """Return ``{address: what the worker is called}``: its name if no other has the same."""
     times = Counter(worker.name for worker in snapshot.workers)
     return {
         worker.address: worker.name if worker.name and times[worker.name] == 1 else worker.address
@@ -175,7 +175,7 @@ def worker_names(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _ages(snapshot: Snapshot, by: str) -> dict[str, list[float]]:
-    """Give ``{name: ages of its attempts in flight, the oldest first}``."""
+    """Return ``{name: ages of its attempts in flight, the oldest first}``."""
     if by == "group":
         return {}
     names = worker_names(snapshot) if by == "worker" else {}
@@ -187,7 +187,7 @@ def _ages(snapshot: Snapshot, by: str) -> dict[str, list[float]]:
 
 
 def age(attempt: InFlight, now: float) -> float:
-    """Give how long an attempt has been in flight."""
+    """Return how long an attempt has been in flight."""
     return max(0.0, now - attempt.start)
 
 
@@ -227,7 +227,7 @@ def _row(name: str, d: Distribution, spread: Spread, ages: list[float]) -> BoxRo
 
 
 def outliers(d: Distribution, p25: float, p75: float) -> tuple[tuple[float, int], ...]:
-    """Give ``(value, how many)`` beyond Tukey's fences, those farthest out first."""
+    """Return ``(value, how many)`` beyond Tukey's fences, those farthest out first."""
     if not d.counts.size:
         return ()
     used = np.flatnonzero(d.counts)
@@ -239,7 +239,7 @@ def outliers(d: Distribution, p25: float, p75: float) -> tuple[tuple[float, int]
 
 
 def wants_log(rows: Iterable[BoxRow], *, now_log: bool = False) -> bool:
-    """Tell whether the range calls for a logarithmic axis.
+    """Return whether the range calls for a logarithmic axis.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class Share:
 
 
 def shares(snapshot: Snapshot) -> tuple[Share, ...]:
-    """Give every part of the capacity since the beginning, in a fixed order.
+    """Return every part of the capacity since the beginning, in a fixed order.
 
     Together they are the thread seconds, or the compute seconds where those are more: idle time
     that is not accounted for is part of ``unknown``.
@@ -123,7 +123,7 @@ def shares(snapshot: Snapshot) -> tuple[Share, ...]:
 
 
 def capacity_layers(moments: Sequence[Moment]) -> dict[str, list[float]]:
-    """Give ``{"compute" or reason: its share of the capacity at each moment}``, from 0 to 1.
+    """Return ``{"compute" or reason: its share of the capacity at each moment}``, from 0 to 1.
 
     What was wasted is not told apart: that is known only when an attempt ends, and most of its time
     may have been long before.

@@ -184,7 +184,7 @@ class Layers:
 
 
 def compute_layers(moments: Sequence[Moment], most: int = 6) -> Layers:
-    """Give how many threads each prefix kept busy, those with most over the whole time first.
+    """Return how many threads each prefix kept busy, those with most over the whole time first.
 
     At every moment the layers add up to all there was.
     """
@@ -214,5 +214,5 @@ def compute_layers(moments: Sequence[Moment], most: int = 6) -> Layers:
 
 
 def stepped(values: Sequence[float]) -> list[float]:
-    """Give each value twice, for the beginning and the end of its moment."""
+    """Return each value twice, for the beginning and the end of its moment."""
     return [value for value in values for _ in range(2)]

@@ -12,7 +12,7 @@ LONGEST_LABEL = 28
 
 
 def label(name: str, longest: int = LONGEST_LABEL) -> str:
-    """Give a name as one short line of plain text, which no part of Bokeh takes for anything else.
+    """Return a name as one short line of text, which no part of Bokeh takes for markup.
 
     It is not HTML: where it becomes part of a page's source, it has to be escaped there.
     """

@@ -37,7 +37,7 @@ class Colours:
         self._held: dict[str, str] = {}
 
     def assign(self, names: Sequence[str]) -> list[str]:
-        """Give a colour for each name; those who were here before keep theirs."""
+        """Return a colour for each name; those who were here before keep theirs."""
         self._held = {name: self._held[name] for name in names if name in self._held}
         free = [colour for colour in self._of if colour not in self._held.values()]
         for name in names:

@@ -89,7 +89,7 @@ class RunningTable:
 
 
 def running_table(snapshot: Snapshot, most: int = MOST_ROWS) -> RunningTable:
-    """Give the attempts in flight: stalled ones, then late ones, then the others by age."""
+    """Return the attempts in flight: stalled ones, then late ones, then the others by age."""
     prefixes = list({attempt.prefix: None for attempt in snapshot.running})
     durations = [_durations(snapshot, prefix) for prefix in prefixes]
     usual = dict(

@@ -38,7 +38,7 @@ class Bars:
 
 
 def bars(distribution: Distribution, most: int = MOST_BARS) -> Bars:
-    """Give the histogram on the finest grid with no more than so many bars, 2 at least."""
+    """Return the histogram on the finest grid with no more than so many bars, 2 at least."""
     d = distribution
     steps = 0
     counts, offset = d.counts, d.offset
@@ -73,12 +73,12 @@ class Curve:
 
 
 def floor(distribution: Distribution) -> float:
-    """Give the share of half a value: where on a logarithmic axis "none" is."""
+    """Return the share of half a value: where on a logarithmic axis "none" is."""
     return 0.5 / max(1, distribution.count)
 
 
 def survival(distribution: Distribution) -> Curve:
-    """Give the share of values that are greater than each bucket's bound; the maximum's is 0.
+    """Return the share of values that are greater than each bucket's bound; the maximum's is 0.
 
     It begins just below the smallest positive value.
     """
@@ -157,7 +157,7 @@ def families(distribution: Distribution, most: int = 3) -> Families:
 
 
 def censored(distribution: Distribution, ages: Sequence[float]) -> Curve:
-    """Give the marks of attempts that have not ended: at their age, on the survival function.
+    """Return the marks of attempts that have not ended: at their age, on the survival function.
 
     Those that are older than any that ended stand at `floor`.
     """

@@ -59,7 +59,7 @@ class Matrix:
 
 
 def matrix(snapshot: Snapshot, most: int = MOST_WORKERS) -> Matrix:
-    """Give the pairs of the workers with most bytes in and out, the rest as one.
+    """Return the pairs of the workers with most bytes in and out, the rest as one.
 
     The cells add up to all that is known of pairs.
     """

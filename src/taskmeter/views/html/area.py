@@ -46,7 +46,7 @@ def area(moments: Sequence[Moment]) -> Markup:
 
 
 def legend(moments: Sequence[Moment]) -> list[tuple[str, str]]:
-    """Give ``(name, colour)`` of the layers from the bottom up."""
+    """Return ``(name, colour)`` of the layers from the bottom up."""
     names = compute_layers(moments, TOP).names
     return [
         (name, "rest") if name == REST else (short_name(name), f"c{place}")

@@ -58,7 +58,7 @@ class Course:
 
 
 def settled(moments: Sequence[Moment]) -> tuple[Moment, ...]:
-    """Give moments of which none has more compute than there were threads for, the first aside.
+    """Return moments of which none has more compute than there were threads for, the first aside.
 
     What is too much was reported late, by a worker that could not be heard for a while. It belongs
     to the time before, and is moved there. Nothing is lost.
@@ -88,7 +88,7 @@ def _part(moment: Moment, share: float) -> Moment:
 
 
 def both(first: Moment, second: Moment) -> Moment:
-    """Give two moments that follow each other as one; how busy the workers were is left out."""
+    """Return two moments that follow each other as one; how busy the workers were is left out."""
     seconds = _added(first.compute_seconds, second.compute_seconds)
     split = top(seconds, MOST_NAMES)
     rest = (first.rest_seconds, second.rest_seconds, *(seconds[name] for name in split.rest))

@@ -33,7 +33,7 @@ class Facts:
 
 
 def instant(at: float) -> str:
-    """Give a Unix time in UTC, which readers anywhere understand."""
+    """Return a Unix time in UTC, which readers anywhere understand."""
     try:
         return f"{datetime.fromtimestamp(at, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
@@ -41,7 +41,7 @@ def instant(at: float) -> str:
 
 
 def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
-    """Give ``{what: fact}`` about the cluster, the time, and versions."""
+    """Return ``{what: fact}`` about the cluster, the time, and versions."""
     metered = sum(worker.metered for worker in snapshot.workers)
     found = {
         "source": printable(facts.source[:200]),

@@ -8,7 +8,7 @@ Attribute = str | float | None
 
 
 def element(tag: str, *children: str, **attributes: Attribute) -> Markup:
-    """Give an element.
+    """Return an element.
 
     Parameters
     ----------
@@ -31,17 +31,17 @@ def element(tag: str, *children: str, **attributes: Attribute) -> Markup:
 
 
 def group(*children: str, **attributes: Attribute) -> Markup:
-    """Give a ``<g>``."""
+    """Return a ``<g>``."""
     return element("g", *children, **attributes)
 
 
 def text(words: str, x: float, y: float, *, class_: str = "", anchor: str | None = None) -> Markup:
-    """Give a ``<text>``."""
+    """Return a ``<text>``."""
     return element("text", words, x=x, y=y, class_=class_ or None, text_anchor=anchor)
 
 
 def picture(width: float, height: float, title: str, *children: str, class_: str = "") -> Markup:
-    """Give an ``<svg>`` that shrinks where there is less room, and says what it shows."""
+    """Return an ``<svg>`` that shrinks where there is less room, and says what it shows."""
     return element(
         "svg",
         *children,

@@ -33,7 +33,7 @@ from taskmeter.views.tables.transfers import MOVED_COLUMNS, moved
 
 
 def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Moment] = ()) -> str:
-    """Give the report as HTML.
+    """Return the report as HTML.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
 
 
 def tiles(snapshot: Snapshot) -> list[tuple[str, str, str]]:
-    """Give ``(figure, what it is, more about it)``: what one looks at first."""
+    """Return ``(figure, what it is, more about it)``: what one looks at first."""
     s = summary(snapshot)
     ended = sum(p.ended for p in snapshot.prefixes.values())
     ok = sum(p.attempts["ok"].count for p in snapshot.prefixes.values())
@@ -103,7 +103,7 @@ def tiles(snapshot: Snapshot) -> list[tuple[str, str, str]]:
 
 
 def _moved(snapshot: Snapshot) -> list[list[str]]:
-    """Give titles and rows on all transfers; nothing if there were none."""
+    """Return titles and rows on all transfers; nothing if there were none."""
     if not snapshot.transfers.seconds.count:
         return []
     rows = [[column.cell(row) for column in MOVED_COLUMNS] for row in moved(snapshot.transfers)]
@@ -129,6 +129,6 @@ def _source(environment: Environment, name: str) -> str:
 
 
 def _digest(script: str) -> str:
-    """Give what a content security policy calls a script by."""
+    """Return what a content security policy calls a script by."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"

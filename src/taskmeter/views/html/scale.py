@@ -39,7 +39,7 @@ class Scale:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Give where a value is drawn; one beyond an end, at that end."""
+        """Return where a value is drawn; one beyond an end, at that end."""
         value = min(max(value, self.low), self.high)
         if self.logarithmic:
             # a ratio may be greater than all floats
@@ -50,12 +50,12 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
     def holds(self, value: float) -> bool:
-        """Tell whether a value is on the axis."""
+        """Return whether a value is on the axis."""
         return self.low <= value <= self.high
 
 
 def time_scale(values: Iterable[float], start: float, stop: float, *, logarithmic: bool) -> Scale:
-    """Give the axis on which durations are drawn.
+    """Return the axis on which durations are drawn.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def time_scale(values: Iterable[float], start: float, stop: float, *, logarithmi
 
 
 def time_ticks(scale: Scale, most: int = 8) -> list[tuple[float, str]]:
-    """Give ``(value, label)`` of the ticks of an axis of durations."""
+    """Return ``(value, label)`` of the ticks of an axis of durations."""
     if scale.logarithmic:
         found = [value for value in _DECADES if scale.holds(value)]
         found = found[:: max(1, math.ceil(len(found) / most))]
@@ -90,13 +90,13 @@ def time_ticks(scale: Scale, most: int = 8) -> list[tuple[float, str]]:
 
 
 def ticks(scale: Scale, most: int = 6) -> list[tuple[float, str]]:
-    """Give ``(value, label)`` of the ticks of a linear axis of numbers."""
+    """Return ``(value, label)`` of the ticks of a linear axis of numbers."""
     found = _multiples(scale, _step(scale.high / most))
     return [(value, f"{value:,.6g}") for value in found]
 
 
 def time_label(seconds: float) -> str:
-    """Give a duration as a tick has it."""
+    """Return a duration as a tick has it."""
     return "0" if not seconds else duration(seconds).replace(".0 ", " ")
 
 
@@ -120,6 +120,6 @@ def _time_step(least: float) -> float:
 
 
 def _step(least: float) -> float:
-    """Give the smallest of 1, 2, 5, 10, 20, ... that is not below a number."""
+    """Return the smallest of 1, 2, 5, 10, 20, ... that is not below a number."""
     decade = 10.0 ** math.floor(math.log10(least))
     return next(k * decade for k in (1, 2, 5, 10) if k * decade >= least * (1 - 1e-9))

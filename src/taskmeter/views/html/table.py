@@ -125,7 +125,7 @@ class Table:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as lists, dicts, numbers and strings."""
+        """Return it as lists, dicts, numbers and strings."""
         return {
             "noun": self.noun,
             "rows": self.rows,

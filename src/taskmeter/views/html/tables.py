@@ -24,7 +24,7 @@ MOST_ROWS = 2000
 
 
 def number(value: float) -> str:
-    """Give a count as a cell shows it."""
+    """Return a count as a cell shows it."""
     return count(round(value))
 
 
@@ -139,7 +139,7 @@ _PREFIXES: tuple[Figure[Row] | Words[Row], ...] = (
 
 
 def prefixes(snapshot: Snapshot) -> Table:
-    """Give the table of all prefixes, those that cost most first."""
+    """Return the table of all prefixes, those that cost most first."""
     return table("prefixes", "prefixes", _PREFIXES, rows(snapshot, measures=_MEASURES))
 
 
@@ -203,7 +203,7 @@ def _since(seconds: float) -> str:
 
 
 def groups(snapshot: Snapshot) -> Table:
-    """Give the table of groups, those that cost most first."""
+    """Return the table of groups, those that cost most first."""
     return table("groups", "groups", _groups(snapshot.start), group_rows(snapshot)[:MOST_ROWS])
 
 
@@ -255,7 +255,7 @@ _WORKERS: tuple[Figure[WorkerStatus] | Words[WorkerStatus], ...] = (
 
 
 def workers(snapshot: Snapshot) -> Table:
-    """Give the table of workers."""
+    """Return the table of workers."""
     return table("workers", "workers", _WORKERS, snapshot.workers[:MOST_ROWS])
 
 
@@ -290,7 +290,7 @@ _RUNNING: tuple[Figure[RunningRow] | Words[RunningRow], ...] = (
 
 
 def running(snapshot: Snapshot) -> Table:
-    """Give the table of attempts in flight, the stalled and the late first."""
+    """Return the table of attempts in flight, the stalled and the late first."""
     return table("running", "attempts", _RUNNING, running_table(snapshot, MOST_ROWS).rows)
 
 
@@ -325,7 +325,7 @@ _PAIRS: tuple[Figure[PairRow] | Words[PairRow], ...] = (
 
 
 def transfers(snapshot: Snapshot) -> Table:
-    """Give the table of pairs of workers, those between which most time was spent first."""
+    """Return the table of pairs of workers, those between which most time was spent first."""
     return table("transfers", "pairs", _PAIRS, pair_rows(snapshot.transfers)[:MOST_ROWS])
 
 
@@ -349,7 +349,7 @@ class ActivityRow:
 
 
 def activity_rows(snapshot: Snapshot) -> list[ActivityRow]:
-    """Give Dask's fine performance metrics, what is a part of tasks over all prefixes together."""
+    """Return Dask's fine performance metrics, those of tasks over all prefixes together."""
     sums: dict[tuple[str, str], ActivityTotals] = {}
     for stats in snapshot.prefixes.values():
         for activity, totals in stats.activities.items():
@@ -383,7 +383,7 @@ _ACTIVITIES: tuple[Figure[ActivityRow] | Words[ActivityRow], ...] = (
 
 
 def activities(snapshot: Snapshot) -> Table:
-    """Give the table of Dask's activities."""
+    """Return the table of Dask's activities."""
     return table("activities", "activities", _ACTIVITIES, activity_rows(snapshot)[:MOST_ROWS])
 
 
@@ -394,6 +394,6 @@ _ERRORS: tuple[Figure[tuple[str, int]] | Words[tuple[str, int]], ...] = (
 
 
 def errors(snapshot: Snapshot) -> Table:
-    """Give the table of what went wrong in taskmeter itself."""
+    """Return the table of what went wrong in taskmeter itself."""
     found = sorted(snapshot.errors.items(), key=lambda item: (-item[1], item[0]))
     return table("errors", "places", _ERRORS, found)

@@ -49,7 +49,7 @@ class Look:
 
 
 def shown_bars(bars: Sequence[Bar]) -> tuple[Bar, ...]:
-    """Give the bars to show: the largest, and one for the rest."""
+    """Return the bars to show: the largest, and one for the rest."""
     if len(bars) <= MOST_BARS:
         return tuple(bars)
     rest = bars[MOST_BARS - 1 :]
@@ -60,17 +60,17 @@ def shown_bars(bars: Sequence[Bar]) -> tuple[Bar, ...]:
 
 
 def counted(bar: Bar) -> str:
-    """Give what is done of what."""
+    """Return what is done of what."""
     return f"{bar.done:,} / {bar.total:,}"
 
 
 def each(bar: Bar) -> str:
-    """Give what one task is expected to take; '' where that is not known."""
+    """Return what one task is expected to take; '' where that is not known."""
     return "" if bar.expected_seconds is None else f"{duration(bar.expected_seconds)} each"
 
 
 def headline(look: Look) -> str:
-    """Give a sentence: how far it is, and how long it will still take."""
+    """Return a sentence: how far it is, and how long it will still take."""
     done = sum(bar.done for bar in look.bars)
     total = sum(bar.total for bar in look.bars)
     tasks = f"{done:,} of {total:,} task{'' if total == 1 else 's'}"
@@ -85,7 +85,7 @@ def headline(look: Look) -> str:
 
 
 def bars_view(look: Look) -> Group:
-    """Give a bar for each prefix, and the sentence below."""
+    """Return a bar for each prefix, and the sentence below."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(2):
         grid.add_column(no_wrap=True)

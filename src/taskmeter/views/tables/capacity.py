@@ -15,7 +15,7 @@ _LEAST = 0.0005
 
 
 def capacity_line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:
-    """Give what the threads did, in parts of the capacity; empty where there was none.
+    """Return what the threads did, in parts of the capacity; empty where there was none.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def capacity_line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:
 def _added(
     snapshot: Snapshot, earlier: Snapshot | None
 ) -> tuple[float, float, float, Mapping[str, float]]:
-    """Give (thread, compute, CPU, idle) seconds, of the time after an earlier snapshot.
+    """Return (thread, compute, CPU, idle) seconds, of the time after an earlier snapshot.
 
     `Snapshot.since` would subtract every distribution too.
     """
@@ -60,7 +60,7 @@ def _added(
 
 
 def waste_line(snapshot: Snapshot) -> str:
-    """Give what was wasted, in parts of all compute and by why; empty where nothing was."""
+    """Return what was wasted, in parts of all compute and by why; empty where nothing was."""
     stats = snapshot.prefixes.values()
     why = {
         outcome: math.fsum(s.attempts[outcome].seconds for s in stats)

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def instant(at: float, now: float) -> str:
-    """Give a Unix time as this machine's local time, with its date if that is not today's.
+    """Return a Unix time as this machine's local time, with its date if that is not today's.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class Row:
     spreads: Mapping[str, Spread] = field(default_factory=dict)
 
     def spread(self, measure: str) -> Spread:
-        """Give the spread of a measure; one of nothing if it was not asked for."""
+        """Return the spread of a measure; one of nothing if it was not asked for."""
         return self.spreads.get(measure, _UNKNOWN)
 
 
@@ -111,7 +111,7 @@ class Column(Generic[R]):
     measure: str = ""
 
     def width(self, those: Sequence[R]) -> int:
-        """Give the characters it needs to show some rows whole."""
+        """Return the characters it needs to show some rows whole."""
         return max([len(self.title), *(len(self.cell(row)) for row in those)])
 
 
@@ -158,7 +158,7 @@ def rows(
     sort: str = "compute",
     measures: Collection[str] = (),
 ) -> tuple[Row, ...]:
-    """Give a row for each prefix, those that matter most first.
+    """Return a row for each prefix, those that matter most first.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def rows(
 
 
 def summary(snapshot: Snapshot, earlier: Snapshot | None = None) -> Summary:
-    """Give the figures of the whole cluster."""
+    """Return the figures of the whole cluster."""
     rates = _rates(snapshot, earlier)
     return Summary(
         workers=len(snapshot.workers),
@@ -201,7 +201,7 @@ def summary(snapshot: Snapshot, earlier: Snapshot | None = None) -> Summary:
 
 
 def _rates(snapshot: Snapshot, earlier: Snapshot | None) -> dict[str, float] | None:
-    """Give ``{prefix: threads kept busy since the earlier snapshot}``; None without one.
+    """Return ``{prefix: threads kept busy since the earlier snapshot}``; None without one.
 
     `Snapshot.since` would subtract every distribution too, for nobody, every time a view refreshes.
     """
@@ -239,7 +239,7 @@ def _cpu_share(stats: PrefixStats) -> float:
 
 
 def _measured(those: Sequence[Row], measures: Collection[str]) -> list[Row]:
-    """Give rows that know their spreads, all of them computed at once."""
+    """Return rows that know their spreads, all of them computed at once."""
     if not measures:
         return list(those)
     found = iter(spreads([MEASURES[m](row.stats) for row in those for m in measures]))
@@ -435,7 +435,7 @@ def columns(
     width: int | None = None,
     gap: int = 2,
 ) -> tuple[Column[R], ...]:
-    """Give the columns that have something to say about some rows, as many as fit.
+    """Return the columns that have something to say about some rows, as many as fit.
 
     Parameters
     ----------

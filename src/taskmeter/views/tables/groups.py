@@ -69,7 +69,7 @@ GROUP_SORTS: dict[str, Callable[[GroupRow], tuple[float, str]]] = {
 
 
 def group_rows(snapshot: Snapshot, *, sort: str = "compute") -> tuple[GroupRow, ...]:
-    """Give a row for each group.
+    """Return a row for each group.
 
     Parameters
     ----------

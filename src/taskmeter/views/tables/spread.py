@@ -39,7 +39,7 @@ class Spread:
 
 
 def spreads(distributions: Sequence[Distribution]) -> list[Spread]:
-    """Give the spread of each distribution."""
+    """Return the spread of each distribution."""
     names = [f"p{q * 100:g}" for q in QUANTILES]
     shares = quantiles(distributions, QUANTILES).tolist()
     return [

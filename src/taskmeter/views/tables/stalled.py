@@ -30,7 +30,7 @@ class StalledRow:
 
 
 def stalled_rows(snapshot: Snapshot, threshold_seconds: float) -> tuple[StalledRow, ...]:
-    """Give the attempts that have stood still for so long, the longest first."""
+    """Return the attempts that have stood still for so long, the longest first."""
     return tuple(
         StalledRow(attempt=attempt, age_seconds=max(0.0, snapshot.at - attempt.start))
         for attempt in snapshot.stalled(threshold_seconds)

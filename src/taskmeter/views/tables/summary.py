@@ -54,7 +54,7 @@ _WAITING = 0.25
 
 
 def sentences(snapshot: Snapshot) -> tuple[str, ...]:
-    """Give what a snapshot says, in sentences.
+    """Return what a snapshot says, in sentences.
 
     Percentages of capacity are of its thread seconds, those of waste of its compute seconds.
     """

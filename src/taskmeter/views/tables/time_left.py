@@ -16,7 +16,7 @@ _UNITS = ((129_600.0, "d", 86_400.0), (5_400.0, "h", 3_600.0), (90.0, "min", 60.
 
 
 def time_left(remaining: Remaining) -> str:
-    """Give the time that is left, such as ``about 3 min (2-5 min)``.
+    """Return the time that is left, such as ``about 3 min (2-5 min)``.
 
     Where only its lower end says something, the attempts that make it so are named:
     ``at least 40 s: train-3 and 2 more may take any time``.
@@ -25,7 +25,7 @@ def time_left(remaining: Remaining) -> str:
 
 
 def left_line(remaining: Remaining | None) -> str:
-    """Give a line about what is left to do; '' if there is nothing."""
+    """Return a line about what is left to do; '' if there is nothing."""
     if remaining is None:
         return ""
     tasks = f"{remaining.tasks:,} task{'' if remaining.tasks == 1 else 's'}"
@@ -49,7 +49,7 @@ def _why(remaining: Remaining) -> str:
 
 
 def rough(seconds: float) -> str:
-    """Give seconds as people do, such as ``40 s``, ``2.5 min`` or ``3 h``."""
+    """Return seconds as people do, such as ``40 s``, ``2.5 min`` or ``3 h``."""
     number, unit = _rounded(seconds)
     return f"{number} {unit}"
 

@@ -34,7 +34,7 @@ class Moved:
     maximum: float
 
     def figure(self, number: float) -> str:
-        """Give a number of this unit as the text of a cell."""
+        """Return a number of this unit as the text of a cell."""
         return _UNITS[self.what](number)
 
 
@@ -46,7 +46,7 @@ _UNITS: Mapping[str, Callable[[float], str]] = {
 
 
 def moved(transfers: Transfers) -> tuple[Moved, ...]:
-    """Give a row for bytes, for seconds and for bandwidth."""
+    """Return a row for bytes, for seconds and for bandwidth."""
     every = {what: getattr(transfers, what) for what in _UNITS}
     return tuple(
         Moved(what=what, spread=spread, maximum=distribution.maximum)
@@ -76,7 +76,7 @@ class PairRow:
 
 
 def pair_rows(transfers: Transfers) -> tuple[PairRow, ...]:
-    """Give a row for each pair of workers, those between which most time was spent first."""
+    """Return a row for each pair of workers, those between which most time was spent first."""
     every = transfers.pairs.values()
     rows = [
         PairRow(

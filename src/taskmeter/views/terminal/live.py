@@ -37,7 +37,7 @@ class Display(Protocol):
 
 
 def display(stream: IO[str], *, quiet: bool = False) -> Display:
-    """Give the display that suits where `stream` leads."""
+    """Return the display that suits where `stream` leads."""
     if quiet:
         return Silence()
     size = _size(stream)
@@ -167,7 +167,7 @@ class Panel:
         self._write(f"{room}\x1b7\x1b[1;{size.lines - self._height}r\x1b8")
 
     def close(self) -> None:
-        """Give the lines back to the program."""
+        """Return the lines back to the program."""
         if self._open:
             self._open = False
             self._write("\x1b7\x1b[r\x1b8\x1b[J")

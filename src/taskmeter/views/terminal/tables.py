@@ -43,7 +43,7 @@ _GAP = 2
 
 
 def console(stream: IO[str]) -> Console:
-    """Give a console on which text means itself: no markup, no emoji, no guessed colours."""
+    """Return a console on which text means itself: no markup, no emoji, no guessed colours."""
     unknown = not stream.isatty() and "COLUMNS" not in os.environ
     return Console(
         file=stream,
@@ -63,7 +63,7 @@ def table(
     sort: str = "compute",
     of: Sequence[Column[Row]] = COLUMNS,
 ) -> Table:
-    """Give a table with one row a prefix.
+    """Return a table with one row a prefix.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def grid(
     width: int,
     dim: Callable[[R], bool] = lambda _: False,
 ) -> Table:
-    """Give a table of any rows.
+    """Return a table of any rows.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def grid(
 
 
 def _room(chosen: Sequence[Column[R]], those: Sequence[R], width: int) -> int:
-    """Give the characters that the other columns leave to the one that can be cut."""
+    """Return the characters that the other columns leave to the one that can be cut."""
     fixed = sum(c.width(those) for c in chosen if c.least is None)
     return width - fixed - _GAP * (len(chosen) - 1)
 
@@ -143,7 +143,7 @@ def _cell(column: Column[R], row: R, room: int) -> Text:
 
 
 def summary_line(figures: Summary) -> str:
-    """Give the cluster's figures in one line."""
+    """Return the cluster's figures in one line."""
     parts = [
         _many(figures.workers, "worker"),
         _many(figures.nthreads, "thread"),
@@ -178,7 +178,7 @@ def view(
     of: Sequence[Column[Row]] = COLUMNS,
     stalled_seconds: float | None = None,
 ) -> Group:
-    """Give a title, the summary and the table, as one thing that rich can print.
+    """Return a title, the summary and the table, as one thing that rich can print.
 
     While something is to be done there is also how long that will take. With `stalled_seconds`
     there is what became of the capacity, what was wasted, the attempts that are late and those that
@@ -205,7 +205,7 @@ def view(
 def stalled_view(
     snapshot: Snapshot, threshold_seconds: float, *, title: str, width: int, top: int | None = None
 ) -> Group:
-    """Give a title and a table of the attempts that have stood still for so long."""
+    """Return a title and a table of the attempts that have stood still for so long."""
     those = stalled_rows(snapshot, threshold_seconds)
     if those:
         return Group(_title(title), Text(""), *_first(those, STALLED_COLUMNS, width, top, "Tasks"))
@@ -222,7 +222,7 @@ def groups_view(
     top: int | None = None,
     sort: str = "compute",
 ) -> Group:
-    """Give a title and a table with one row a group; parameters as for `view`."""
+    """Return a title and a table with one row a group; parameters as for `view`."""
     those = group_rows(snapshot, sort=sort)
     if not those:
         return Group(_title(title), Text("No task of any group has ended yet."))
@@ -230,7 +230,7 @@ def groups_view(
 
 
 def transfers_view(snapshot: Snapshot, *, title: str, width: int, top: int | None = None) -> Group:
-    """Give a title, a table of all transfers and one of pairs; parameters as for `view`."""
+    """Return a title, a table of all transfers and one of pairs; parameters as for `view`."""
     if not snapshot.transfers.seconds.count:
         return Group(_title(title), Text("No result has gone from one worker to another yet."))
     parts: list[Any] = [_title(title), Text("")]
@@ -248,7 +248,7 @@ def _title(title: str) -> Text:
 def _first(
     those: Sequence[R], of: Sequence[Column[R]], width: int, top: int | None, what: str
 ) -> list[Any]:
-    """Give the table of the first rows, and say how many there are beyond them."""
+    """Return the table of the first rows, and say how many there are beyond them."""
     found: list[Any] = [grid(those[:top], of, width=width)]
     if top is not None and len(those) > top:
         found.append(Text(f"{what} not shown: {len(those) - top:,}; --top shows more"))
@@ -256,7 +256,7 @@ def _first(
 
 
 def line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:
-    """Give one line for a log: how long, how much, and the prefixes that keep threads busy."""
+    """Return one line for a log: how long, how much, and the prefixes that keep threads busy."""
     busiest = [r for r in rows(snapshot, earlier, sort="rate")[:3] if r.stats.executing]
     parts = [
         duration(snapshot.elapsed_seconds).rjust(8),
