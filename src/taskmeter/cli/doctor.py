@@ -273,7 +273,7 @@ def _about(
 
 
 def _clock_delays(client: Client, scheduler: _Process) -> dict[str, float]:
-    """Return how far each worker's clock is behind the scheduler's; nothing if it cannot be asked."""
+    """Return how far each worker's clock is behind the scheduler's, of those that answer."""
 
     # A function inside a function is sent as code, so the scheduler need not have taskmeter; but
     # code can be read by the same Python only.
