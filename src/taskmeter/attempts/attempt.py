@@ -89,49 +89,6 @@ class PrefixTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningAttempt:
-    """An attempt in flight, as it stood at one instant.
-
-    Parameters
-    ----------
-    key, run_id
-        Which attempt.
-    prefix
-        The prefix it counts under.
-    compute_seconds, seceded_seconds
-        What it has used since it is being metered.
-    age_seconds
-        Time since its code started, metered or not.
-    seceded
-        It has left the thread pool.
-    cancelled
-        Nobody waits for it any more, but its thread runs on.
-    cpu_seconds
-        CPU time of its thread since it is being metered; None where that cannot be measured.
-    still_seconds
-        Time since its CPU clock was last seen to advance.
-    frame
-        Where its code was when that was last looked at, which is done of those that stand still.
-    """
-
-    key: Key
-    run_id: int
-    prefix: str
-    compute_seconds: float
-    seceded_seconds: float
-    age_seconds: float
-    seceded: bool = False
-    cancelled: bool = False
-    cpu_seconds: float | None = None
-    still_seconds: float = 0.0
-    frame: str = ""
-
-    def stalled(self, threshold_seconds: float) -> bool:
-        """Return whether its CPU clock has stood still for so long."""
-        return self.cpu_seconds is not None and self.still_seconds >= threshold_seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
     """An attempt in flight somewhere in the cluster.
 
@@ -147,8 +104,18 @@ class InFlight:
         When its code started, in Unix time by the clock of the process that took the snapshot.
     compute_seconds, seceded_seconds
         What it has used so far.
-    seceded, cancelled, cpu_seconds, still_seconds, frame
-        As in `RunningAttempt`.
+    seceded
+        It has left the thread pool.
+    waiting
+        It waits for a thread of its executor.
+    cancelled
+        Nobody waits for it any more, but its thread runs on.
+    cpu_seconds
+        CPU time of its thread since it is being metered; None where that cannot be measured.
+    still_seconds
+        Time since its CPU clock was last seen to advance.
+    frame
+        Where its code was when that was last looked at, which is done of those that stand still.
     """
 
     worker: str
@@ -158,6 +125,7 @@ class InFlight:
     compute_seconds: float
     seceded_seconds: float
     seceded: bool = False
+    waiting: bool = False
     cancelled: bool = False
     cpu_seconds: float | None = None
     still_seconds: float = 0.0

@@ -1,10 +1,25 @@
-"""The attempt ledger: what ran in one process, what runs now, and how each attempt ended."""
+"""The attempt ledger: events in, state out. Every rule about what an attempt's time counts as."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from taskmeter.attempts.attempt import OTHER, Key, PrefixTotals, RunningAttempt
+from taskmeter.attempts.attempt import OTHER, Key, PrefixTotals
+from taskmeter.attempts.events import (
+    COMPUTING,
+    SECEDED,
+    WAITING,
+    Began,
+    CpuRead,
+    Ended,
+    Event,
+    Moved,
+    Phase,
+    Started,
+    Wanted,
+)
 from taskmeter.attempts.totals import Tally
 
 #: A duration that Dask measured on the wall clock may exceed the ledger's own by this much: the
@@ -12,39 +27,164 @@ from taskmeter.attempts.totals import Tally
 CLOCK_SLACK_SECONDS = 0.05
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStart:
+    """An attempt that a peer has not been told of.
+
+    Parameters
+    ----------
+    number
+        Stands for the attempt from now on.
+    key, run_id, prefix
+        Which attempt.
+    """
+
+    number: int
+    key: Key
+    run_id: int
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptState:
+    """An attempt in flight, as it stood at one instant.
+
+    Parameters
+    ----------
+    number
+        Of the attempt, as in `AttemptStart`.
+    phase
+        Waiting for a thread, computing or seceded.
+    compute_seconds, seceded_seconds
+        What it has used since it is being metered.
+    age_seconds
+        Time since its code started, metered or not; since Dask began with it while it waits.
+    cancelled
+        Nobody waits for it any more, but its thread runs on.
+    cpu_seconds
+        CPU time of its thread since it is being metered; None where that cannot be measured.
+    still_seconds
+        Time since its CPU clock was last seen to advance.
+    frame
+        Where its code was when that was last looked at, which is done of those that stand still.
+    """
+
+    number: int
+    phase: Phase = COMPUTING
+    compute_seconds: float
+    seceded_seconds: float = 0.0
+    age_seconds: float
+    cancelled: bool = False
+    cpu_seconds: float | None = None
+    still_seconds: float = 0.0
+    frame: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerChanges:
+    """What happened in a ledger since it was last asked.
+
+    Parameters
+    ----------
+    started
+        Attempts in flight that were not told yet.
+    states
+        All attempts in flight as they stand.
+    ended
+        Numbers of attempts that were told and have ended.
+    totals
+        ``{prefix: what ended}``; also of attempts that were never told of in flight.
+    invalid
+        Samples left out or replaced: negative, not finite, or impossibly long.
+    anomalies
+        ``{what: times}`` events that do not fit what is known, such as an end without a start.
+    """
+
+    started: tuple[AttemptStart, ...]
+    states: tuple[AttemptState, ...]
+    ended: tuple[int, ...]
+    totals: dict[str, PrefixTotals]
+    invalid: int
+    anomalies: dict[str, int]
+
+
 class _Running:
     """The mutable part of an attempt in flight."""
 
     __slots__ = (
-        "cancelled", "cpu_seconds", "frame", "metered_from", "moved_at", "prefix", "seceded_at",
-        "start",
+        "advanced_at", "cancelled", "compute", "cpu_seconds", "first", "frame", "metered_from", "number",
+        "phase", "prefix", "seceded", "since", "start", "told",
     )  # fmt: skip
 
-    def __init__(self, prefix: str, start: float, metered_from: float) -> None:
+    def __init__(self, number: int, prefix: str, start: float, metered_from: float) -> None:
+        self.number = number
         self.prefix = prefix
-        self.start = start
+        #: when Dask began to execute it, and when its code started for all that is known
+        self.first = self.start = start
         self.metered_from = metered_from
-        self.seceded_at: float | None = None
+        self.phase: Phase = COMPUTING
+        #: in this phase since then, or metered since then
+        self.since = metered_from
+        #: seconds in earlier phases
+        self.compute = self.seceded = 0.0
         self.cancelled = False
+        #: a peer was told of it
+        self.told = False
         #: CPU time; None where it cannot be measured
         self.cpu_seconds: float | None = None
         #: when that was last seen to advance
-        self.moved_at = metered_from
+        self.advanced_at = metered_from
         #: where its code was seen
         self.frame = ""
 
-    def split(self, stop: float) -> tuple[float, float]:
-        """Return (compute, seceded) seconds up to `stop`."""
-        if self.seceded_at is None or stop <= self.seceded_at:
-            return max(0.0, stop - self.metered_from), 0.0
-        left = max(self.seceded_at, self.metered_from)
-        return left - self.metered_from, max(0.0, stop - left)
+    def used(self, now: float) -> tuple[float, float]:
+        """Return (compute, seceded) seconds up to an instant."""
+        passed = max(0.0, now - self.since)
+        if self.phase == COMPUTING:
+            return self.compute + passed, self.seceded
+        return self.compute, self.seceded + (passed if self.phase == SECEDED else 0.0)
+
+    def begin(self, at: float) -> None:
+        """Begin a little later, as long as nothing else is known of it."""
+        if self.phase == COMPUTING and self.since == self.start and not self.compute + self.seceded:
+            self.start = self.since = max(at, self.start)
+
+    def move(self, phase: Phase, at: float) -> None:
+        """Go to another phase."""
+        if phase == WAITING:
+            # no thread has run its code so far
+            self.compute = self.seceded = 0.0
+            self.since = max(at, self.since)
+        elif self.phase == WAITING:
+            # its code starts here
+            self.start = self.since = self.advanced_at = max(at, self.metered_from)
+        else:
+            at = max(at, self.since)
+            self.compute, self.seceded = self.used(at)
+            self.since = at
+        self.phase = phase
+
+    def state(self, now: float) -> AttemptState:
+        compute, seceded = self.used(now)
+        cpu = self.cpu_seconds
+        return AttemptState(
+            number=self.number,
+            phase=self.phase,
+            compute_seconds=compute,
+            seceded_seconds=seceded,
+            age_seconds=max(0.0, now - self.start),
+            cancelled=self.cancelled,
+            cpu_seconds=None if cpu is None else min(cpu, compute + seceded),
+            still_seconds=0.0 if cpu is None else max(0.0, now - self.advanced_at),
+            frame=self.frame,
+        )
 
 
 class AttemptLedger:
     """Exact account of attempts on one monotonic clock.
 
     Every attempt that was started is running, ended, or counted as an anomaly; never two of them.
+    The state follows from the events alone: the same events give the same changes.
 
     Parameters
     ----------
@@ -55,194 +195,168 @@ class AttemptLedger:
 
     def __init__(self, *, max_prefixes: int = 10_000) -> None:
         self.max_prefixes = max_prefixes
-        #: samples left out of every figure or replaced: negative, not finite, or impossibly long
-        self.invalid = 0
-        #: {what: times} events that do not fit what is known, such as an end without a start
-        self.anomalies: dict[str, int] = {}
         #: {(key, run_id): attempt}
         self._running: dict[tuple[Key, int], _Running] = {}
-        #: {prefix: totals of its ended attempts}
-        self._rows: dict[str, Tally] = {}
-        self._changes = 0
+        self._prefixes: set[str] = set()
+        self._numbers = 0
+        # what happened since `changes` was last called
+        self._tallies: dict[str, Tally] = {}
+        self._ended: list[int] = []
+        self._invalid = 0
+        self._anomalies: dict[str, int] = {}
 
-    # Events
-
-    def start(
-        self, key: Key, run_id: int, prefix: str, at: float, metered_from: float | None = None
-    ) -> None:
-        """Note that an attempt's code starts.
-
-        Parameters
-        ----------
-        key, run_id
-            Which attempt.
-        prefix
-            What it counts under.
-        at
-            When its code started.
-        metered_from
-            Count its seconds from here on (default: from its start). An attempt that was already
-            running when metering began is counted from then, as the capacity is.
-        """
-        if (key, run_id) in self._running:
-            self._anomaly("started twice")
-            return
-        prefix = self._admit(prefix)
-        self._running[key, run_id] = _Running(
-            prefix, at, at if metered_from is None else max(at, metered_from)
-        )
-
-    def correct_start(self, key: Key, run_id: int, at: float) -> None:
-        """Move an attempt's start to where its code really began."""
-        attempt = self._running.get((key, run_id))
-        if attempt is None:
-            self._anomaly("unknown attempt corrected")
-            return
-        if attempt.metered_from == attempt.start:
-            attempt.metered_from = at
-        attempt.start = at
-
-    def secede(self, key: Key, run_id: int, at: float) -> None:
-        """Note that an attempt leaves the thread pool; repeated calls change nothing."""
-        attempt = self._running.get((key, run_id))
-        if attempt is None:
-            self._anomaly("unknown attempt seceded")
-        elif attempt.seceded_at is None:
-            attempt.seceded_at = max(at, attempt.start)
-
-    def cancel(self, key: Key, run_id: int, *, cancelled: bool = True) -> None:
-        """Note that nobody waits for an attempt any more, or that somebody does again."""
-        attempt = self._running.get((key, run_id))
-        if attempt is None:
-            self._anomaly("unknown attempt cancelled")
-        else:
-            attempt.cancelled = cancelled
-
-    def note_cpu(
-        self, key: Key, run_id: int, cpu_seconds: float, at: float, *, moved: bool, frame: str = ""
-    ) -> None:
-        """Note what the CPU clock of an attempt in flight says.
-
-        Parameters
-        ----------
-        key, run_id
-            Which attempt; nothing happens if it is not in flight.
-        cpu_seconds
-            CPU time since it is being metered.
-        at
-            When it was read.
-        moved
-            It has advanced since it was last read.
-        frame
-            Where the attempt's code is, if that was looked at.
-        """
-        attempt = self._running.get((key, run_id))
-        if attempt is not None:
-            attempt.cpu_seconds = max(attempt.cpu_seconds or 0.0, cpu_seconds)
-            attempt.frame = frame
-            if moved:
-                attempt.moved_at = at
-
-    def end(
-        self, key: Key, run_id: int, outcome: str, at: float, seconds: float | None = None
-    ) -> float | None:
-        """Note that an attempt's code stopped.
-
-        Parameters
-        ----------
-        key, run_id
-            Which attempt.
-        outcome
-            One of `OUTCOMES`.
-        at
-            When this became known, on the ledger's clock. An end before the start makes the
-            attempt an invalid sample, which is in no figure.
-        seconds
-            A more exact length of the whole attempt, where somebody measured it. One that is
-            negative, not finite or longer than the ledger saw the attempt run is counted as
-            invalid, and the ledger's own clock is used.
+    def handle(self, *events: Event) -> float | None:
+        """Take in events, in their order.
 
         Returns
         -------
         float or None
-            The length of the whole attempt; None if it is in no figure.
+            The length of the attempt that the last event ended, time after a secede included; None
+            if it is in no figure, or no attempt ended.
         """
-        attempt = self._running.pop((key, run_id), None)
+        length = None
+        for event in events:
+            length = self._handle(event)
+        return length
+
+    @classmethod
+    def replay(cls, events: Iterable[Event], *, max_prefixes: int = 10_000) -> AttemptLedger:
+        """Return the ledger that some events lead to."""
+        ledger = cls(max_prefixes=max_prefixes)
+        ledger.handle(*events)
+        return ledger
+
+    def _handle(self, event: Event) -> float | None:
+        if isinstance(event, Started):
+            self._start(event)
+            return None
+        if isinstance(event, Ended):
+            return self._end(event)
+        attempt = self._running.get((event.key, event.run_id))
+        if attempt is None:
+            # its clock may be read when it has just ended
+            if not isinstance(event, CpuRead):
+                self._anomaly(f"unknown attempt {type(event).__name__.lower()}")
+        elif isinstance(event, Moved):
+            if event.phase != attempt.phase:
+                attempt.move(event.phase, event.at)
+        elif isinstance(event, Began):
+            attempt.begin(event.at)
+        elif isinstance(event, Wanted):
+            attempt.cancelled = not event.wanted
+        else:
+            attempt.cpu_seconds = max(attempt.cpu_seconds or 0.0, event.seconds)
+            attempt.frame = event.frame
+            if event.advanced:
+                attempt.advanced_at = event.at
+        return None
+
+    def _start(self, event: Started) -> None:
+        if (event.key, event.run_id) in self._running:
+            self._anomaly("started twice")
+            return
+        metered_from = event.at
+        if event.metered_from is not None:
+            metered_from = max(metered_from, event.metered_from)
+        self._numbers += 1
+        self._running[event.key, event.run_id] = _Running(
+            self._numbers, self._admit(event.prefix), event.at, metered_from
+        )
+
+    def _end(self, event: Ended) -> float | None:
+        attempt = self._running.pop((event.key, event.run_id), None)
         if attempt is None:
             self._anomaly("unknown attempt ended")
             return None
-        elapsed = at - attempt.start
-        if not (math.isfinite(elapsed) and elapsed >= 0):
-            self.invalid += 1
+        if attempt.told:
+            self._ended.append(attempt.number)
+        if not (math.isfinite(event.at) and event.at >= attempt.first):
+            self._invalid += 1
             return None
-        if seconds is not None and not 0 <= seconds <= elapsed + CLOCK_SLACK_SECONDS:
-            self.invalid += 1
-            seconds = None
-        stop = at if seconds is None else attempt.start + seconds
-        compute, seceded = attempt.split(stop)
-        row = self._rows[attempt.prefix]
-        row.add(outcome, compute, seceded, attempt.cpu_seconds or 0.0)
-        self._changes += 1
-        row.changed = self._changes
-        return stop - attempt.start
+        compute, seceded = attempt.used(event.at)
+        length = compute + seceded + max(0.0, attempt.metered_from - attempt.start)
+        if event.seconds is not None:
+            if 0 <= event.seconds <= event.at - attempt.first + CLOCK_SLACK_SECONDS:
+                length = event.seconds
+                compute, seceded = self._corrected(attempt, event, length, seceded)
+            else:
+                self._invalid += 1
+        self._tally(attempt.prefix).add(event.outcome, compute, seceded, attempt.cpu_seconds or 0.0)
+        return length
+
+    @staticmethod
+    def _corrected(
+        attempt: _Running, event: Ended, length: float, seceded: float
+    ) -> tuple[float, float]:
+        """Return (compute, seceded) seconds of the metered part, by what Dask measured."""
+        began = attempt.start if event.began is None else max(event.began, attempt.first)
+        stop = began + length
+        if attempt.phase == SECEDED:
+            # its code stopped before that became known
+            seceded = max(0.0, seceded - max(0.0, event.at - stop))
+        metered = length
+        if attempt.metered_from > began:
+            metered = max(0.0, min(stop, event.at) - attempt.metered_from)
+        seceded = min(seceded, metered)
+        return metered - seceded, seceded
 
     def _admit(self, prefix: str) -> str:
-        if prefix not in self._rows:
-            if len(self._rows) >= self.max_prefixes:
-                prefix = OTHER
-            row = self._rows.setdefault(prefix, Tally())
-            self._changes += 1
-            row.changed = self._changes
+        if prefix not in self._prefixes:
+            if len(self._prefixes) >= self.max_prefixes:
+                return OTHER
+            self._prefixes.add(prefix)
         return prefix
 
+    def _tally(self, prefix: str) -> Tally:
+        tally = self._tallies.get(prefix)
+        if tally is None:
+            tally = self._tallies[prefix] = Tally()
+        return tally
+
     def _anomaly(self, what: str) -> None:
-        self.anomalies[what] = self.anomalies.get(what, 0) + 1
+        self._anomalies[what] = self._anomalies.get(what, 0) + 1
 
     # Reading
 
-    @property
-    def changes(self) -> int:
-        """A number that grows with every change of the totals."""
-        return self._changes
+    def __len__(self) -> int:
+        """Return the number of attempts in flight."""
+        return len(self._running)
 
     def is_running(self, key: Key, run_id: int) -> bool:
         """Return whether an attempt is in flight."""
         return (key, run_id) in self._running
 
-    def running(self, now: float) -> tuple[RunningAttempt, ...]:
-        """Return the attempts in flight as they stand at `now`, oldest first."""
-        found = []
+    def is_told(self, key: Key, run_id: int) -> bool:
+        """Return whether an attempt is in flight and in earlier `changes`."""
+        attempt = self._running.get((key, run_id))
+        return attempt is not None and attempt.told
+
+    def phase(self, key: Key, run_id: int) -> Phase | None:
+        """Return the phase of an attempt in flight; None if it is not."""
+        attempt = self._running.get((key, run_id))
+        return None if attempt is None else attempt.phase
+
+    def changes(self, now: float) -> LedgerChanges:
+        """Return what happened since the last call, as of `now`, and forget it."""
+        started = []
+        states = []
         for (key, run_id), attempt in self._running.items():
-            compute, seceded = attempt.split(now)
-            found.append(
-                RunningAttempt(
-                    key=key,
-                    run_id=run_id,
-                    prefix=attempt.prefix,
-                    compute_seconds=compute,
-                    seceded_seconds=seceded,
-                    age_seconds=max(0.0, now - attempt.start),
-                    seceded=attempt.seceded_at is not None,
-                    cancelled=attempt.cancelled,
-                    cpu_seconds=attempt.cpu_seconds,
-                    still_seconds=max(0.0, now - attempt.moved_at)
-                    if attempt.cpu_seconds is not None
-                    else 0.0,
-                    frame=attempt.frame,
+            if not attempt.told:
+                attempt.told = True
+                started.append(
+                    AttemptStart(
+                        number=attempt.number, key=key, run_id=run_id, prefix=attempt.prefix
+                    )
                 )
-            )
-        return tuple(sorted(found, key=lambda a: -a.age_seconds))
-
-    def totals(self, changed_after: int = -1) -> dict[str, PrefixTotals]:
-        """Return the totals of ended attempts by prefix.
-
-        Parameters
-        ----------
-        changed_after
-            Only prefixes that changed after the ledger's `changes` had this value.
-        """
-        return {
-            prefix: row.totals()
-            for prefix, row in self._rows.items()
-            if row.changed > changed_after
-        }
+            states.append(attempt.state(now))
+        changes = LedgerChanges(
+            started=tuple(started),
+            states=tuple(states),
+            ended=tuple(self._ended),
+            totals={prefix: tally.totals() for prefix, tally in self._tallies.items()},
+            invalid=self._invalid,
+            anomalies=self._anomalies,
+        )
+        self._tallies, self._ended = {}, []
+        self._invalid, self._anomalies = 0, {}
+        return changes

@@ -1,70 +1,79 @@
-"""The tally: running totals of one prefix, the only mutable form of `PrefixTotals`."""
+"""The mutable form of `PrefixTotals`: running totals of what ended in one prefix."""
 
 from __future__ import annotations
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals
 
-_NOTHING = PrefixTotals()
-
 
 class Tally:
-    """Totals of the ended attempts of one prefix, to which more can be added."""
+    """Totals of the ended attempts of one prefix."""
 
     __slots__ = (
-        "_counts",
-        "_seconds",
-        "_totals",
-        "changed",
-        "cpu_seconds",
-        "seceded_seconds",
+        "compute_seconds", "counts", "cpu_seconds", "seceded_seconds", "seconds",
         "wasted_cpu_seconds",
-    )
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(OUTCOMES, 0)
-        self._seconds = dict.fromkeys(OUTCOMES, 0.0)
+        #: {outcome: attempts}
+        self.counts = dict.fromkeys(OUTCOMES, 0)
+        #: {outcome: compute seconds}
+        self.seconds = dict.fromkeys(OUTCOMES, 0.0)
+        #: of every outcome together
+        self.compute_seconds = 0.0
         self.seceded_seconds = 0.0
         self.cpu_seconds = 0.0
         self.wasted_cpu_seconds = 0.0
-        #: the owner's number of the latest change
-        self.changed = 0
-        #: what `totals` gave, while nothing has been added
-        self._totals: PrefixTotals | None = None
 
     def add(
-        self, outcome: str, seconds: float, seceded_seconds: float = 0.0, cpu_seconds: float = 0.0
+        self,
+        outcome: str,
+        compute_seconds: float,
+        seceded_seconds: float = 0.0,
+        cpu_seconds: float = 0.0,
+        *,
+        times: int = 1,
     ) -> None:
-        """Add one attempt."""
-        self._totals = None
-        self._counts[outcome] += 1
-        self._seconds[outcome] += seconds
-        self.seceded_seconds += seceded_seconds
-        self.cpu_seconds += cpu_seconds
-        if outcome != "ok":
-            self.wasted_cpu_seconds += cpu_seconds
+        """Add an attempt, or take it away with ``times=-1``.
 
-    def add_difference(self, new: PrefixTotals, old: PrefixTotals | None) -> None:
-        """Add what `new` holds beyond `old`."""
-        self._totals = None
-        before = _NOTHING if old is None else old
-        for outcome in OUTCOMES:
-            now, then = new.attempts[outcome], before.attempts[outcome]
-            self._counts[outcome] += max(0, now.count - then.count)
-            self._seconds[outcome] += max(0.0, now.seconds - then.seconds)
-        self.seceded_seconds += max(0.0, new.seceded_seconds - before.seceded_seconds)
-        self.cpu_seconds += max(0.0, new.cpu_seconds - before.cpu_seconds)
-        self.wasted_cpu_seconds += max(0.0, new.wasted_cpu_seconds - before.wasted_cpu_seconds)
+        CPU time of one thread is part of the time that it ran the attempt. What its clock says
+        beyond that is Dask's own work around the code.
+        """
+        cpu = min(cpu_seconds, compute_seconds + seceded_seconds)
+        self.counts[outcome] += times
+        self.seconds[outcome] += times * compute_seconds
+        self.compute_seconds += times * compute_seconds
+        self.seceded_seconds += times * seceded_seconds
+        self.cpu_seconds += times * cpu
+        if outcome != "ok":
+            self.wasted_cpu_seconds += times * cpu
+
+    def add_totals(self, totals: PrefixTotals) -> None:
+        """Add what ended elsewhere."""
+        for outcome, attempts in totals.attempts.items():
+            if attempts.count:
+                self.counts[outcome] += attempts.count
+                self.seconds[outcome] += attempts.seconds
+                self.compute_seconds += attempts.seconds
+        self.seceded_seconds += totals.seceded_seconds
+        self.cpu_seconds += totals.cpu_seconds
+        self.wasted_cpu_seconds += totals.wasted_cpu_seconds
+
+    def relabel(self, old: str, new: str, count: int, compute_seconds: float) -> None:
+        """Count attempts that were added under one outcome under another one."""
+        self.counts[old] -= count
+        self.counts[new] += count
+        self.seconds[old] -= compute_seconds
+        self.seconds[new] += compute_seconds
 
     def totals(self) -> PrefixTotals:
         """Return the totals as they stand."""
-        if self._totals is None:
-            self._totals = PrefixTotals(
-                attempts={
-                    o: AttemptTotals(count=self._counts[o], seconds=self._seconds[o])
-                    for o in OUTCOMES
-                },
-                seceded_seconds=self.seceded_seconds,
-                cpu_seconds=self.cpu_seconds,
-                wasted_cpu_seconds=self.wasted_cpu_seconds,
-            )
-        return self._totals
+        return PrefixTotals(
+            attempts={
+                # what was taken back may leave a rounding behind
+                o: AttemptTotals(count=self.counts[o], seconds=max(0.0, self.seconds[o]))
+                for o in OUTCOMES
+            },
+            seceded_seconds=self.seceded_seconds,
+            cpu_seconds=self.cpu_seconds,
+            wasted_cpu_seconds=self.wasted_cpu_seconds,
+        )

@@ -15,7 +15,7 @@ from distributed.utils import sync
 from distributed.versions import get_versions
 
 from taskmeter.client.connect import Refusal, metrics_url, read_complete
-from taskmeter.plugins.scheduler.plugin import METADATA_KEY
+from taskmeter.protocol.names import METADATA_KEY
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
 from taskmeter.views.tables.cells import duration

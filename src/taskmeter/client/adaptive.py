@@ -10,9 +10,9 @@ from distributed.deploy import Adaptive
 from distributed.protocol import pickle
 
 from taskmeter.client.api import installed
-from taskmeter.plugins.scheduler.plugin import NEED_OP
 from taskmeter.policies.hysteresis import ScaleTo, Steady
 from taskmeter.policies.scaling import Need
+from taskmeter.protocol.names import NEED_OP
 
 logger = logging.getLogger("taskmeter")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskmeter.plugins.scheduler.plugin import METADATA_KEY, SchedulerMeter
+from taskmeter.plugins.scheduler.plugin import SchedulerMeter
+from taskmeter.protocol.names import METADATA_KEY
 from taskmeter.protocol.wire import unpack_snapshot
 from taskmeter.snapshots.snapshot import Snapshot
 

@@ -1,4 +1,4 @@
-"""Measurements: every distribution of a cluster, by prefix, group, pair of workers and activity."""
+"""Every distribution of a cluster, by prefix, group, pair of workers and activity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.recorder_table import DistributionTable
-from taskmeter.protocol.samples_delta import GroupActivity, Parcel
+from taskmeter.protocol.message import GroupActivity, Samples
 from taskmeter.protocol.series import (
     ACTIVITIES,
     ACTIVITY,
@@ -37,12 +37,6 @@ from taskmeter.snapshots.stats import (
     no_durations,
 )
 
-#: How many meters' parcels are remembered by number.
-_REMEMBERED = 10_000
-
-#: How many parcels of a meter may overtake a missing one before that is taken for lost.
-_AHEAD = 1_000
-
 _EMPTY = Distribution()
 
 _Name = TypeVar("_Name")
@@ -53,7 +47,7 @@ _UNITS = {measure: unit for unit, measure in ACTIVITIES.items()}
 #: Measures that groups have too.
 _OF_GROUPS = (DURATION, FAILED_DURATION, OUTPUT_BYTES)
 
-#: {prefix in a parcel: the name it counts under}
+#: {prefix in a message: the name it counts under}
 Admit = Callable[[str], str]
 
 
@@ -71,31 +65,8 @@ class Measured:
     invalid: int = 0
 
 
-class _Numbers:
-    """Which parcels of one meter have come; they may overtake each other."""
-
-    __slots__ = ("ahead", "last")
-
-    def __init__(self) -> None:
-        #: all numbers up to this one have come
-        self.last = 0
-        #: and these beyond
-        self.ahead: set[int] = set()
-
-    def take(self, number: int) -> bool:
-        if number <= self.last or number in self.ahead:
-            return False
-        self.ahead.add(number)
-        if len(self.ahead) > _AHEAD:
-            self.last = min(self.ahead) - 1
-        while self.last + 1 in self.ahead:
-            self.last += 1
-            self.ahead.remove(self.last)
-        return True
-
-
 class _Group:
-    """A group that is remembered; instants are on the clock of `Measurements.apply`."""
+    """A group that is remembered; instants are on the clock of `Distributions.take`."""
 
     __slots__ = ("prefix", "span", "start", "stop")
 
@@ -106,11 +77,8 @@ class _Group:
         self.stop = stop
 
 
-class Measurements:
-    """Every distribution of a cluster, from the parcels of its workers.
-
-    A value is never lost or counted twice while parcels arrive; a parcel that did not arrive
-    because its worker died is missing.
+class Distributions:
+    """Every distribution of a cluster, from the messages of its workers.
 
     Parameters
     ----------
@@ -162,8 +130,6 @@ class Measurements:
         )
         #: in the order of their last activity
         self._groups: OrderedDict[str, _Group] = OrderedDict()
-        #: {meter: which of its parcels came}
-        self._numbers: OrderedDict[str, _Numbers] = OrderedDict()
         #: {prefix: (seconds, key, end, worker)}
         self._slowest: dict[str, tuple[float, str, float, str]] = {}
         #: (instant, {prefix: its compute durations up to then}), a slice apart
@@ -171,52 +137,48 @@ class Measurements:
 
     # Events
 
-    def apply(
+    def take(
         self,
-        parcel: Parcel,
+        samples: Samples,
         worker: str,
         now: float,
         *,
         admit: Admit = str,
         span: Callable[[str], tuple[str, ...]] = lambda span_id: (),  # noqa: ARG005 (none known)
         present: Callable[[str], bool] = lambda worker: True,  # noqa: ARG005 (as far as is known)
-    ) -> bool:
-        """Take in a parcel.
+    ) -> None:
+        """Take in what a worker measured.
 
         Parameters
         ----------
-        parcel
-            What a worker measured.
+        samples
+            The values.
         worker
             Which one.
         now
-            When it came.
+            When they came.
         admit
             Gives the name that a prefix counts under.
         span
             Gives the name of a span by its identity.
         present
             Tells whether a worker is there; of others there are no pairs.
-
-        Returns
-        -------
-        bool
-            False if it was ignored, because it had come before.
         """
-        if not self._numbers_of(parcel.meter).take(parcel.number):
-            return False
-        for activity in parcel.groups:
+        for activity in samples.groups:
             self._note_group(activity, now, admit, span)
         here = worker if present(worker) else ""
-        for series, values in parcel.values.items():
+        for series, values in samples.values.items():
             for table, row in self._places(series, here, admit, present):
                 table.extend(row, values)
-        for series, distribution in parcel.distributions.items():
+        for series, distribution in samples.distributions.items():
             for table, row in self._places(series, here, admit, present):
                 table.merge_in(row, distribution)
-        for slow in parcel.slowest:
+        for slow in samples.slowest:
             self._note_slow(admit(slow.prefix), slow.seconds, slow.key, now - slow.age, worker)
-        return True
+
+    def take_back(self, series: Series, values: Sequence[float]) -> None:
+        """Remove values that were recorded here."""
+        self._prefixes.remove(series, Distribution.of(values))
 
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""
@@ -238,13 +200,6 @@ class Measurements:
     def fold(self, most: int | None = None) -> int:
         """Fold what came, so many series of each kind at most; give how many values that were."""
         return sum(table.fold(most) for table in (self._prefixes, self._by_group, self._by_pair))
-
-    def _numbers_of(self, meter: str) -> _Numbers:
-        numbers = self._numbers.setdefault(meter, _Numbers())
-        self._numbers.move_to_end(meter)
-        while len(self._numbers) > _REMEMBERED:
-            self._numbers.popitem(last=False)
-        return numbers
 
     def _places(
         self, series: Series, worker: str, admit: Admit, present: Callable[[str], bool]

@@ -1,100 +1,142 @@
-"""What is known of the meter of one worker, and what follows from it for now."""
+"""What the account keeps of one worker, and of one that left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from taskmeter.attempts.attempt import Key, RunningAttempt
-from taskmeter.protocol.report import Report
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.idle_reasons import EMPTY
+from taskmeter.cluster.attempts_in_flight import Attempt
+from taskmeter.cluster.idle_sums import FREE
+from taskmeter.protocol.message import no_seconds
+from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
+from taskmeter.snapshots.stats import COMPUTE
 
 
-class Used(NamedTuple):
-    """What an attempt, or a prefix, has used.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownEnd:
+    """An end of an attempt that the scheduler knows, and the worker's meter has not told yet.
 
     Parameters
     ----------
+    key, prefix
+        Which task.
+    ok
+        Its result is in memory; otherwise it failed for good.
+    seconds
+        How long the attempt took, as Dask measured; None if it did not say.
+    at
+        When the scheduler heard of it.
+    """
+
+    key: Key
+    prefix: str
+    ok: bool
+    seconds: float | None
+    at: float
+
+
+class WorkerState:
+    """What is known of a worker that is there.
+
+    The capacity from `settled_at` on is extrapolated: its threads do what they were last known to
+    do. What came before is settled in sums of the whole cluster.
+    """
+
+    __slots__ = (
+        "address", "backlog", "ended_compute", "estimated", "free_seconds", "held_back", "interval",
+        "joined", "meter", "nthreads", "number", "received", "running", "settled_at", "threads",
+        "version",
+    )  # fmt: skip
+
+    def __init__(self, address: str, nthreads: int, at: float, backlog: float) -> None:
+        self.address = address
+        self.nthreads = nthreads
+        self.joined = self.settled_at = at
+        #: seconds that the scheduler had a backlog, up to `settled_at`
+        self.backlog = backlog
+        #: identity of its meter, and the number of its latest message; none yet
+        self.meter = ""
+        self.number = 0
+        #: when that came, and how many seconds until the next is expected
+        self.received: float | None = None
+        self.interval = 0.0
+        self.version = ""
+        #: it has no meter; the scheduler estimates what it does
+        self.estimated = False
+        #: {state: threads} since `settled_at`: nothing, before it told
+        self.threads: Mapping[str, float] = {**no_seconds(), EMPTY: float(nthreads)}
+        #: {number: its attempt in flight}
+        self.running: dict[int, Attempt] = {}
+        #: compute seconds of its attempts that ended
+        self.ended_compute = 0.0
+        #: {state: free thread seconds} up to `settled_at`, and how many of the empty ones were
+        #: held back by the scheduler
+        self.free_seconds = dict.fromkeys(FREE, 0.0)
+        self.held_back = 0.0
+
+    def compute(self, now: float) -> float:
+        """Return its compute seconds up to an instant."""
+        return self.ended_compute + sum(a.used(now)[0] for a in self.running.values())
+
+    def thread_seconds(self, now: float) -> float:
+        """Return its capacity up to an instant."""
+        return self.nthreads * max(0.0, now - self.joined)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booked:
+    """An end that was counted by what the scheduler knew of it, until the worker tells better.
+
+    Parameters
+    ----------
+    prefix
+        What it counts under.
+    ok
+        Its result is in memory; otherwise it failed for good.
     compute, seceded, cpu
         Seconds.
     """
 
-    compute: float = 0.0
-    seceded: float = 0.0
-    cpu: float = 0.0
+    prefix: str
+    ok: bool
+    compute: float
+    seceded: float
+    cpu: float
 
-    def plus(self, other: Used) -> Used:
-        """Return the sum of both."""
-        return Used(
-            self.compute + other.compute, self.seceded + other.seceded, self.cpu + other.cpu
-        )
+    @property
+    def outcome(self) -> str:
+        """How it ended."""
+        return "ok" if self.ok else "failed"
 
-    def highest(self, other: Used) -> Used:
-        """Return the higher one of each."""
-        return Used(
-            max(self.compute, other.compute),
-            max(self.seceded, other.seceded),
-            max(self.cpu, other.cpu),
-        )
+    @property
+    def length(self) -> float:
+        """Seconds from the start of its code to its end."""
+        return self.compute + self.seceded
+
+    @property
+    def series(self) -> Series:
+        """The distribution that its length is in."""
+        if self.ok:
+            return Series(DURATION, self.prefix, COMPUTE)
+        return Series(FAILED_DURATION, self.prefix)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
-    """What is known of one worker's meter.
+@dataclass(slots=True, kw_only=True)
+class Departed:
+    """A worker that left, from which a last message may still come.
 
     Parameters
     ----------
-    report
-        Its latest report, with the totals of all its prefixes.
-    received
-        When that came, on the fleet's clock.
-    interval
-        Seconds until the next one is expected.
-    estimated
-        The report was made on the scheduler from what Dask knows, for a worker without a meter.
-    ended
-        Attempts in the report that have ended since, as the scheduler knows.
-    ended_compute
-        Compute seconds of all prefixes in the report's totals.
+    number
+        Of its latest message.
+    lost
+        ``{number: (prefix, compute, seceded, cpu)}`` of attempts that were counted as lost.
+    booked
+        Ends that were counted by what the scheduler knew of them.
     """
 
-    report: Report
-    received: float
-    interval: float
-    estimated: bool = False
-    ended: frozenset[tuple[Key, int]] = frozenset()
-    ended_compute: float = 0.0
-
-    def running(self) -> Iterator[RunningAttempt]:
-        """Iterate over the attempts that are still in flight for all anybody knows."""
-        return (a for a in self.report.running if (a.key, a.run_id) not in self.ended)
-
-    def age(self, attempt: RunningAttempt, now: float) -> float:
-        """Return the seconds since an attempt of the report started."""
-        return attempt.age_seconds + max(0.0, now - self.received)
-
-    def report_age(self, now: float, intervals: float) -> float:
-        """Return the seconds since the report, over which is extrapolated: `intervals` at most.
-
-        So a worker that is suspended or dead cannot inflate anything.
-        """
-        return min(max(0.0, now - self.received), intervals * self.interval)
-
-    def used(self, attempt: RunningAttempt, now: float, intervals: float) -> Used:
-        """Return what an attempt of the report has used, extrapolated to `now`.
-
-        There is no extrapolation for an attempt that has ended, nor for a cancelled one, whose end
-        the scheduler is not told; nor of CPU time.
-        """
-        age = self.report_age(now, intervals)
-        if attempt.cancelled or (attempt.key, attempt.run_id) in self.ended:
-            age = 0.0
-        cpu = attempt.cpu_seconds or 0.0
-        if attempt.seceded:
-            return Used(attempt.compute_seconds, attempt.seceded_seconds + age, cpu)
-        return Used(attempt.compute_seconds + age, attempt.seceded_seconds, cpu)
-
-    def compute(self, now: float, intervals: float) -> float:
-        """Return the compute seconds of the whole worker, extrapolated to `now`."""
-        running = sum(self.used(a, now, intervals).compute for a in self.report.running)
-        return self.ended_compute + running
+    number: int
+    lost: dict[int, tuple[str, float, float, float]] = field(default_factory=dict)
+    booked: list[Booked] = field(default_factory=list)

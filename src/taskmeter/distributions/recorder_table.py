@@ -90,18 +90,12 @@ class DistributionTable(Generic[SeriesT]):
         """Record one value: `recorder` for those who do not keep it."""
         self.recorder(series)(value)
 
-    def extend(self, series: SeriesT, values: bytes) -> None:
-        """Record values that are already floats in this machine's form, 8 bytes each.
-
-        Raises
-        ------
-        ValueError
-            If the bytes are not a whole number of floats.
-        """
+    def extend(self, series: SeriesT, values: Floats) -> None:
+        """Record several values, an array of shape (n,)."""
         row = self._rows.get(series)
         if row is None:
             row = self._added(series)
-        row.recorded.frombytes(values)
+        row.recorded.frombytes(values.astype(np.float64, copy=False).tobytes())
 
     def merge_in(self, series: SeriesT, distribution: Distribution) -> None:
         """Add a distribution that was recorded elsewhere to a series."""
@@ -109,6 +103,21 @@ class DistributionTable(Generic[SeriesT]):
         if row is None:
             row = self._added(series)
         row.folded = row.folded.merge(distribution)
+        self._folded = None
+
+    def remove(self, series: SeriesT, distribution: Distribution) -> None:
+        """Take values away that were recorded before.
+
+        Raises
+        ------
+        ValueError
+            If the series holds no such values.
+        """
+        self.fold()
+        row = self._rows.get(series)
+        if row is None:
+            row = self._added(series)
+        row.folded = row.folded.since(distribution)
         self._folded = None
 
     def discard(self, series: SeriesT) -> None:

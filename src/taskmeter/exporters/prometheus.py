@@ -19,7 +19,7 @@ from taskmeter.exporters.cardinality import fold, printable
 from taskmeter.exporters.encoded_cache import Written
 from taskmeter.exporters.exposition import accepts_gzip, compress, negotiate
 from taskmeter.exporters.samples import Reading, added, read
-from taskmeter.protocol.report import PROTOCOL
+from taskmeter.protocol.message import PROTOCOL
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 

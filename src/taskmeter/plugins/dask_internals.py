@@ -56,20 +56,26 @@ def code_start(task: Any) -> float | None:
     return getattr(task, "start_time", None)
 
 
-def compute_seconds(startstops: Any, skip: int = 0) -> float | None:
-    """Return the length of the last compute action, which Dask measures in the task's own thread.
+def compute_span(startstops: Any, skip: int = 0) -> tuple[float, float] | None:
+    """Return (start, seconds) of the last compute action, measured in the task's own thread.
 
     Parameters
     ----------
     startstops
-        ``[{"action": ..., "start": ..., "stop": ...}]``
+        ``[{"action": ..., "start": ..., "stop": ...}]``, in Unix time by the worker's clock.
     skip
         So many entries belong to earlier attempts.
     """
     for entry in reversed((startstops or ())[skip:]):
         if entry.get("action") == "compute":
-            return float(entry["stop"]) - float(entry["start"])
+            return float(entry["start"]), float(entry["stop"]) - float(entry["start"])
     return None
+
+
+def compute_seconds(startstops: Any) -> float | None:
+    """Return the length of the last compute action; None if there is none."""
+    span = compute_span(startstops)
+    return None if span is None else span[1]
 
 
 def threads_of_tasks(worker: Any) -> dict[Key, int]:
@@ -84,17 +90,62 @@ def threads_of_tasks(worker: Any) -> dict[Key, int]:
         return {key: thread for thread, key in active.items()}
 
 
+def pooled_threads(worker: Any) -> set[int]:
+    """Return the threads that belong to one of the worker's pools (``Executor._threads``).
+
+    One that seceded does not, until it has rejoined.
+    """
+    pools = [getattr(pool, "_threads", ()) for pool in worker.executors.values()]
+    return {thread.ident for pool in pools for thread in tuple(pool) if thread.ident is not None}
+
+
+def executor_of(task: Any) -> str:
+    """Return the name of the executor that runs a task (``TaskState.annotations``)."""
+    return str((task.annotations or {}).get("executor", "default"))
+
+
+def executor_backlog(worker: Any, name: str) -> int:
+    """Return how many tasks wait for a thread or process of an executor.
+
+    Needs ``ThreadPoolExecutor._work_queue`` (in which each thread that wants to rejoin has an entry
+    too, see ``distributed.threadpoolexecutor.rejoin``), or ``ProcessPoolExecutor``'s
+    ``_pending_work_items``, which holds those that run as well.
+    """
+    pool = worker.executors.get(name)
+    queue = getattr(pool, "_work_queue", None)
+    if queue is not None:
+        return max(0, int(queue.qsize()) - len(getattr(pool, "_rejoin_list", ())))
+    pending = len(getattr(pool, "_pending_work_items", ()))
+    return max(0, pending - int(getattr(pool, "_max_workers", pending)))
+
+
+def is_coroutine(task: Any) -> bool:
+    """Return whether a task is a coroutine, which needs no thread (``GraphNode.is_coro``).
+
+    Older releases do not tell.
+    """
+    return bool(getattr(task.run_spec, "is_coro", False))
+
+
 def thread_of_result(worker: Any, key: Key) -> int | None:
     """Return the thread that ran a task which has just ended (``Worker.threads``), or None."""
     return getattr(worker, "threads", {}).get(key)
 
 
-def states_of_threads(worker: Any) -> dict[str, float]:
-    """Return how many threads of a worker are in each state (``WorkerState``, ``status``)."""
+def states_of_threads(worker: Any, rejoined: int = 0) -> dict[str, float]:
+    """Return how many threads of a worker are in each state (``WorkerState``, ``status``).
+
+    Parameters
+    ----------
+    worker
+        Whose threads.
+    rejoined
+        Attempts that seceded and run in the pool again, of which Dask keeps no count.
+    """
     state = worker.state
     return thread_states(
         nthreads=state.nthreads,
-        executing=len(state.executing),
+        executing=len(state.executing) + rejoined,
         waiting=len(getattr(state, "waiting", ())),
         constrained=len(getattr(state, "constrained", ())),
         paused=worker.status.name == "paused",
@@ -138,6 +189,15 @@ def report_gap(worker: Any) -> float:
     heartbeat = worker.periodic_callbacks.get("heartbeat")
     milliseconds = getattr(heartbeat, "callback_time", None)
     return milliseconds / 1000 if milliseconds else 0.5
+
+
+def is_connected(worker: Any) -> bool:
+    """Return whether the worker's stream to the scheduler is open (``Worker.batched_stream``).
+
+    Dask drops what is sent while it is not.
+    """
+    comm = getattr(getattr(worker, "batched_stream", None), "comm", None)
+    return comm is not None and not comm.closed()
 
 
 # Scheduler

@@ -1,15 +1,17 @@
-"""Samples: the values that one process measures, kept until they go into a parcel."""
+"""The values that one process measures, kept until the next message takes them."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.protocol.samples_delta import GroupActivity, Parcel, Slowest
+from taskmeter.distributions.grid import Floats
+from taskmeter.protocol.message import Completion, GroupActivity, Samples, Slowest
 from taskmeter.protocol.series import (
     ACTIVITIES,
     DURATION,
@@ -18,6 +20,7 @@ from taskmeter.protocol.series import (
     Series,
     overflow,
 )
+from taskmeter.protocol.validate import possible
 from taskmeter.snapshots.stats import COMPUTE
 
 #: Folding so many values costs a receiver as much as reading a distribution does.
@@ -25,7 +28,10 @@ FEW = 200
 
 _ACTIVITIES = frozenset(ACTIVITIES.values())
 
-#: Keys are cut to this length, so that one key cannot fill a parcel.
+#: Of each prefix so many completions go into a message, a fair sample.
+MOST_COMPLETIONS = 16
+
+#: Keys are cut to this length, so that one key cannot fill a message.
 _KEY_LENGTH = 100
 
 
@@ -41,35 +47,79 @@ class _Group:
         self.stop = stop
 
 
-class Samples:
-    """Values by series, until `parcel` takes them.
+class _Ended(NamedTuple):
+    """An attempt that completed."""
+
+    key: object
+    run_id: int
+    start: float
+    seconds: float
+    ok: bool
+    input_bytes: float | None
+    seceded: bool
+
+
+class _Completions:
+    """A fair sample of the attempts of one prefix that completed (Vitter's algorithm R).
+
+    Those that the receiver was told of while they ran are a stratum of their own, and all kept.
+    """
+
+    __slots__ = ("count", "sample", "state", "told")
+
+    def __init__(self, seed: int) -> None:
+        self.count = 0
+        self.sample: list[_Ended] = []
+        self.told: list[_Ended] = []
+        #: of a linear congruential generator (Numerical Recipes): this module reads no clock and no
+        #: source of randomness
+        self.state = seed & 0xFFFFFFFF
+
+    def weighted(self) -> Iterator[tuple[_Ended, float]]:
+        """Yield attempts, and how many each stands for."""
+        for ended in self.told:
+            yield ended, 1.0
+        for ended in self.sample:
+            yield ended, self.count / len(self.sample)
+
+    def add(self, ended: _Ended) -> None:
+        self.count += 1
+        if len(self.sample) < MOST_COMPLETIONS:
+            self.sample.append(ended)
+            return
+        self.state = (1664525 * self.state + 1013904223) & 0xFFFFFFFF
+        place = self.state * self.count >> 32
+        if place < MOST_COMPLETIONS:
+            self.sample[place] = ended
+
+
+class SampleBuffers:
+    """Values by series, until `take` takes them.
 
     A value is recorded by one append to the series' own flat buffer. Any number of threads may
-    record at any time, also while a parcel is made: each step on a buffer is atomic under the GIL.
-    What is of a group, as attempts are, belongs to the thread that makes the parcels.
+    record at any time, also while they are taken: each step on a buffer is atomic under the GIL.
+    What is of a group, as attempts are, belongs to the thread that takes them.
 
     Parameters
     ----------
-    meter
-        Identity of the meter.
     limit
         The most series to keep apart; others share an ``__other__`` of their measure.
     few
-        More values than this go into a parcel as a distribution, which is then smaller, and
-        cheaper for the receiver.
+        More values than this are taken as a distribution, which is then smaller, and cheaper for
+        the receiver.
     """
 
-    def __init__(self, meter: str, *, limit: int = 10_000, few: int = FEW) -> None:
-        self.meter = meter
+    def __init__(self, *, limit: int = 10_000, few: int = FEW) -> None:
         self.limit = limit
         self.few = few
-        self.number = 0
-        #: {series: values since the last parcel}
+        #: {series: values since they were last taken}
         self._buffers: dict[Series, array[float]] = {}
-        #: {group: when its attempts ran, of those that ended since the last parcel}
+        #: {group: when its attempts ran, of those that ended since then}
         self._groups: dict[str, _Group] = {}
-        #: {prefix: (seconds, key, end) of the slowest ok attempt since the last parcel}
+        #: {prefix: (seconds, key, end) of the slowest ok attempt since then}
         self._slowest: dict[str, tuple[float, object, float]] = {}
+        #: {prefix: attempts that completed since then}
+        self._completions: dict[str, _Completions] = {}
 
     # Recording
 
@@ -88,6 +138,7 @@ class Samples:
         self,
         *,
         key: object,
+        run_id: int,
         prefix: str,
         group: str,
         span_id: str = "",
@@ -96,21 +147,28 @@ class Samples:
         seconds: float,
         ok: bool,
         output_bytes: float | None = None,
+        input_bytes: float | None = None,
+        seceded: bool = False,
+        told: bool = False,
     ) -> None:
         """Record an attempt that ended ok, or failed.
 
         Parameters
         ----------
-        key, prefix, group, span_id
+        key, run_id, prefix, group, span_id
             Which attempt. It counts for its group too, unless that is empty.
         start, stop
-            When it ran, on the clock that `parcel` is given.
+            When it ran, on the clock that `take` is given.
         seconds
             How long, which may be more exact than the difference.
         ok
             It did not fail.
         output_bytes
             The size of its result; None if there is none.
+        input_bytes, seceded
+            As in `Completion`.
+        told
+            The receiver was told of it while it ran, so it must hear of its end.
         """
         if ok:
             self.record(Series(DURATION, prefix, COMPUTE, group), seconds)
@@ -120,6 +178,11 @@ class Samples:
             self.record(Series(FAILED_DURATION, prefix, "", group), seconds)
         if output_bytes is not None:
             self.record(Series(OUTPUT_BYTES, prefix, "", group), output_bytes)
+        completions = self._completions.get(prefix)
+        if completions is None:
+            completions = self._completions[prefix] = _Completions(hash(prefix))
+        ended = _Ended(key, run_id, start, seconds, ok, input_bytes, seceded)
+        completions.told.append(ended) if told else completions.add(ended)
         if not group:
             return
         known = self._groups.get(group)
@@ -141,37 +204,46 @@ class Samples:
 
     # Handing over
 
-    def parcel(self, now: float) -> Parcel | None:
-        """Return what was recorded since the last parcel; None if nothing was.
+    def take(self, now: float, most: int | None = None) -> Samples:
+        """Return what was recorded since the last call, and forget it.
 
         Belongs to one thread at a time.
+
+        Parameters
+        ----------
+        now
+            The instant that ages count to.
+        most
+            Take so many series at most; the rest is for the next call.
         """
-        values: dict[Series, bytes] = {}
+        values: dict[Series, Floats] = {}
         distributions: dict[Series, Distribution] = {}
+        invalid = 0
         for series, buffer in list(self._buffers.items()):
             count = len(buffer)
             if not count:
                 continue
+            if most is not None and len(values) + len(distributions) >= most:
+                break
             # Others may append between these two steps, which is to the end.
-            taken = buffer[:count].tobytes()
+            recorded = np.frombuffer(buffer[:count].tobytes())
             del buffer[:count]
             if series.context and series.measure not in _ACTIVITIES:
                 # Groups come and go. Nobody keeps a recorder of one.
                 del self._buffers[series]
-            if count <= self.few:
-                values[series] = taken
-            else:
-                distributions[series] = Distribution.of(np.frombuffer(taken))
-        if not (values or distributions):
-            return None
-        self.number += 1
+            good, bad = possible(recorded, series.measure)
+            invalid += bad
+            if good.size > self.few:
+                distributions[series] = Distribution.of(good)
+            elif good.size:
+                values[series] = good
         groups, self._groups = self._groups, {}
         slowest, self._slowest = self._slowest, {}
-        return Parcel(
-            meter=self.meter,
-            number=self.number,
+        completions, self._completions = self._completions, {}
+        return Samples(
             values=values,
             distributions=distributions,
+            invalid=invalid,
             groups=tuple(
                 GroupActivity(
                     group=name,
@@ -190,5 +262,20 @@ class Samples:
                     age=max(0.0, now - stop),
                 )
                 for prefix, (seconds, key, stop) in slowest.items()
+            ),
+            completions=tuple(
+                Completion(
+                    prefix=prefix,
+                    key=ended.key,
+                    run_id=ended.run_id,
+                    start_age=max(0.0, now - ended.start),
+                    seconds=ended.seconds,
+                    ok=ended.ok,
+                    input_bytes=ended.input_bytes,
+                    weight=weight,
+                    seceded=ended.seceded,
+                )
+                for prefix, completed in completions.items()
+                for ended, weight in completed.weighted()
             ),
         )

@@ -7,9 +7,9 @@ from typing import Any
 from taskmeter.errors import count_error, logger
 from taskmeter.estimation.transfer_model import TransferModel, Transfers
 from taskmeter.policies.transfers import write_bandwidth
-from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.message import Samples
 
-#: Of one parcel so many transfers are looked at; one takes some 5 us.
+#: Of one message so many transfers are looked at; one takes some 5 us.
 MOST_TRANSFERS = 100
 
 #: The model is fitted anew after so many seconds, when somebody reads it.
@@ -39,9 +39,9 @@ class Transferring:
         self._last: float | None = None
         self._fitted: tuple[float, TransferModel | None] = (-FRESH_SECONDS, None)
 
-    def take(self, worker: str, parcel: Parcel) -> None:
+    def take(self, worker: str, samples: Samples) -> None:
         """Learn from the transfers to a worker."""
-        for source, size, seconds in parcel.transfers(MOST_TRANSFERS):
+        for source, size, seconds in samples.transfers(MOST_TRANSFERS):
             self.transfers.add(source, worker, size, seconds)
             self._count += 1
 
@@ -57,8 +57,8 @@ class Transferring:
             self._fitted = now, found
         return found
 
-    def after_heartbeat(self, now: float) -> None:
-        """Write the bandwidth, which Dask has just averaged anew."""
+    def after_message(self, now: float) -> None:
+        """Write the bandwidth, which Dask averages anew at each heartbeat."""
         if not self.write:
             return
         try:
@@ -70,7 +70,7 @@ class Transferring:
             )
             if decision is not None:
                 self._last = self._scheduler.bandwidth = decision.bytes_per_second
-        except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
+        except Exception:  # noqa: BLE001 (Dask goes on)
             self.write = False
             count_error(self._errors, "bandwidth")
             logger.warning("taskmeter: keeps the bandwidth no more; Dask goes on with its own")

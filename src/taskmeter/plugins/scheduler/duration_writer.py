@@ -1,8 +1,9 @@
 """Steering: gives Dask our mean durations in place of its own moving average, where that is wanted.
 
 Dask has one attribute for what a task of a prefix is expected to take. It is written after each
-task that ended, right after Dask has put its own average there, and after each heartbeat, which may
-have reset it. Where anything goes wrong it is written no more, and Dask's own average resumes.
+task that ended, right after Dask has put its own average there, and after each message of a worker,
+since a heartbeat may have reset it. Where anything goes wrong it is written no more, and Dask's own
+average resumes.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Steering:
         except Exception:  # noqa: BLE001 (Dask's own average is better than a wrong one)
             self._fail()
 
-    def after_heartbeat(self, worker_state: Any) -> None:
+    def after_message(self, worker_state: Any) -> None:
         """Write again what Dask has reset because a task runs for long."""
         if not self.means:
             return
@@ -65,7 +66,7 @@ class Steering:
                 prefix = task.group.prefix
                 if prefix in self.means:
                     prefix.duration_average = self.means[prefix]
-        except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
+        except Exception:  # noqa: BLE001 (Dask's own average is better)
             self._fail()
 
     def stop(self) -> None:

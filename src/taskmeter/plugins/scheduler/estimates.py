@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from itertools import compress
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from taskmeter.attempts.attempt import Key, RunningAttempt
-from taskmeter.cluster.cluster import Fleet
+from taskmeter.attempts.events import SECEDED, WAITING
+from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
 from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.duration_writer import Steering, typical_error
 from taskmeter.policies.durations import ErrorSummary
+from taskmeter.protocol.message import Completion
+from taskmeter.protocol.names import EVENT_TOPIC
 from taskmeter.snapshots.expected import Expected, LateAttempt
 
 #: How often what ended is taken in.
@@ -28,12 +30,6 @@ STILL_SECONDS = 5.0
 #: Input bytes are looked at of attempts that are older than this; of others it would cost too much.
 LOOK_AT_INPUTS = 0.1
 
-#: Topic of the events that tell of late attempts.
-TOPIC = "taskmeter"
-
-#: What the hook notes: task, state it went to, seconds since the beginning, what Dask says of it.
-Note = tuple[Any, str, float, dict[str, Any]]
-
 
 class Forecasting:
     """Keeps what is expected of each prefix up to date.
@@ -42,10 +38,10 @@ class Forecasting:
     ----------
     scheduler
         Whose tasks.
-    fleet
+    account
         Tells what runs.
     at
-        The instant that the hook counts from, on the monotonic clock.
+        The beginning, on the monotonic clock.
     max_prefixes
         Later prefixes are left out.
     steering
@@ -53,7 +49,13 @@ class Forecasting:
     """
 
     def __init__(
-        self, scheduler: Any, fleet: Fleet, at: float, *, max_prefixes: int, steering: Steering
+        self,
+        scheduler: Any,
+        account: ClusterAccount,
+        at: float,
+        *,
+        max_prefixes: int,
+        steering: Steering,
     ) -> None:
         self.forecasts = Forecasts(max_prefixes=max_prefixes)
         self.outlook = Outlook.of({})
@@ -63,19 +65,36 @@ class Forecasting:
         #: when a task last ended
         self.last_end = at
         self._scheduler = scheduler
-        self._fleet = fleet
-        self._at = at
+        self._account = account
         #: the instant of the last update
         self.now = at
         self._next = at
-        #: {Dask's prefix: what ended of it since the last update}: the scheduler's hook notes it
-        self.ended: dict[Any, list[Note]] = {}
-        #: attempts that have seceded, which do not complete as far as estimates go
-        self._seceded: set[tuple[Key, int]] = set()
+        #: what completed since the last update
+        self._completed: list[Completed] = []
+
+    def take(self, worker: str, completions: Iterable[Completion], at: float) -> None:
+        """Note what completed on a worker, as its message told at an instant."""
+        for completion in completions:
+            # what it seceded for says nothing of how long others take
+            if completion.seceded:
+                continue
+            start = at - completion.start_age
+            self.last_end = max(self.last_end, min(at, start + completion.seconds))
+            self._completed.append(
+                Completed(
+                    prefix=self._account.admit(completion.prefix),
+                    attempt=(completion.key, completion.run_id),
+                    worker=worker,
+                    start=start,
+                    seconds=completion.seconds,
+                    ok=completion.ok,
+                    input_bytes=completion.input_bytes,
+                )
+            )
 
     def forget(self) -> None:
-        """Forget what ended, since nobody wants to know any more."""
-        self.ended.clear()
+        """Forget what completed, since nobody wants to know any more."""
+        self._completed.clear()
 
     def depart(self, worker: str) -> None:
         """Note that a worker went away."""
@@ -89,61 +108,27 @@ class Forecasting:
             return False
         self.now, self._next = now, now + UPDATE_SECONDS
         running = tuple(self._running(now))
-        completed = tuple(self._completed())
-        found = self.forecasts.update(completed, running, now)
+        completed, self._completed = tuple(self._completed), []
+        late = self.forecasts.update(completed, running, now)
         self.outlook = Outlook.of(self.forecasts.estimates(now, MOST_ESTIMATES))
         self.steering.update(completed, self.outlook)
-        for late in found:
-            self._tell(late)
+        for attempt in late:
+            self._tell(attempt)
         return True
-
-    def _completed(self) -> Iterator[Completed]:
-        ended = dict(self.ended)
-        self.ended.clear()
-        for prefix, notes in ended.items():
-            name = prefix.name
-            self.last_end = max(self.last_end, self._at + notes[-1][2])
-            wanted = self.forecasts.wanted(name, [note[0].key for note in notes])
-            for note in compress(notes, wanted):
-                attempt = dask_internals.attempt_of(note[0])
-                if attempt not in self._seceded:
-                    made = self._make(name, attempt, note)
-                    if made is not None:
-                        yield made
-
-    def _make(self, prefix: str, attempt: tuple[Key, int], note: Note) -> Completed | None:
-        task, finish, t, kwargs = note
-        seconds = dask_internals.compute_seconds(kwargs.get("startstops"))
-        if seconds is None or not seconds >= 0:
-            return None
-        looked = seconds >= LOOK_AT_INPUTS
-        return Completed(
-            prefix=prefix,
-            attempt=attempt,
-            worker=str(kwargs.get("worker", "")),
-            start=self._at + t - seconds,
-            seconds=seconds,
-            ok=finish == "memory",
-            input_bytes=dask_internals.input_bytes(task) if looked else None,
-        )
 
     def _running(self, now: float) -> Iterator[InFlightNow]:
         tasks = self._scheduler.tasks
-        self._seceded = {
-            (a.key, a.run_id)
-            for meter in self._fleet.meters.values()
-            for a in meter.running()
-            if a.seceded
-        }
-        for worker, a, age in awaited(self._scheduler, self._fleet, now):
+        for attempt in awaited(self._scheduler, self._account):
+            age = max(0.0, now - attempt.start)
+            still = attempt.cpu_seconds is not None and now - attempt.advanced_at >= STILL_SECONDS
             yield InFlightNow(
-                prefix=a.prefix,
-                attempt=(a.key, a.run_id),
-                worker=worker,
-                start=now - age,
-                seceded=a.seceded,
-                still=a.cpu_seconds is not None and a.still_seconds >= STILL_SECONDS,
-                input_bytes=dask_internals.input_bytes(tasks[a.key])
+                prefix=attempt.prefix,
+                attempt=(attempt.key, attempt.run_id),
+                worker=attempt.worker,
+                start=attempt.start,
+                seceded=attempt.phase == SECEDED,
+                still=still,
+                input_bytes=dask_internals.input_bytes(tasks[attempt.key])
                 if age >= LOOK_AT_INPUTS
                 else None,
             )
@@ -157,7 +142,7 @@ class Forecasting:
         prefix = "" if task is None else task.group.prefix.name
         self.late_total[prefix] = self.late_total.get(prefix, 0) + 1
         self._scheduler.log_event(
-            TOPIC,
+            EVENT_TOPIC,
             {
                 "action": "late-attempt",
                 "key": key,
@@ -216,14 +201,13 @@ class Forecasting:
         return self.late_total
 
 
-def awaited(
-    scheduler: Any, fleet: Fleet, now: float
-) -> Iterator[tuple[str, RunningAttempt, float]]:
-    """Iterate over (worker, attempt, age) of those in flight that the scheduler still waits for."""
-    for worker, meter in fleet.meters.items():
-        for a in meter.running():
-            if not a.cancelled and dask_internals.is_processing(scheduler, a.key, worker, a.run_id):
-                yield worker, a, meter.age(a, now)
+def awaited(scheduler: Any, account: ClusterAccount) -> Iterator[Attempt]:
+    """Iterate over the attempts in flight that the scheduler still waits for."""
+    for attempt in tuple(account.awaited.values()):
+        if attempt.phase != WAITING and dask_internals.is_processing(
+            scheduler, attempt.key, attempt.worker, attempt.run_id
+        ):
+            yield attempt
 
 
 def _key(attempt: Hashable) -> str:

@@ -11,12 +11,9 @@ from taskmeter.attempts.attempt import Key
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.remaining_work import LEFT, Outstanding, counted
+from taskmeter.protocol.names import LATE_OP, PROGRESS_OP
 from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
-
-#: Names of the scheduler's handlers.
-PROGRESS_OP = "taskmeter_progress"
-LATE_OP = "taskmeter_late"
 
 
 class Answers:

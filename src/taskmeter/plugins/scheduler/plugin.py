@@ -13,15 +13,14 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
-from taskmeter.attempts.attempt import Key
-from taskmeter.cluster.cluster import Fleet
-from taskmeter.cluster.distributions import Measurements
-from taskmeter.cluster.monotone import Ratchet
-from taskmeter.cluster.rate_limit import Pacer
+from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.distributions import Distributions
+from taskmeter.cluster.monotone_export import MonotoneExport
+from taskmeter.cluster.reading import read
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.config import Settings
 from taskmeter.dashboard.mount import add_pages
-from taskmeter.errors import contained, count_error, logger
+from taskmeter.errors import contained
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import dask_internals
@@ -29,71 +28,46 @@ from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.scheduler.bandwidth_writer import Transferring
 from taskmeter.plugins.scheduler.duration_writer import Steering
 from taskmeter.plugins.scheduler.estimates import Forecasting
+from taskmeter.plugins.scheduler.fresh_messages import REFRESH_SECONDS, FreshMessages
 from taskmeter.plugins.scheduler.handlers import Answers
+from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.remaining_work import Outstanding
-from taskmeter.plugins.scheduler.transition_hook import Transits
+from taskmeter.plugins.scheduler.transition_hook import TransitionHook
 from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
-from taskmeter.plugins.worker.loader import LOADER, make_loader
-from taskmeter.plugins.worker.plugin import EXTENSION, REPORT_OP, STREAM_OP
-from taskmeter.protocol.report import PROTOCOL, ReportError
-from taskmeter.protocol.wire import pack_snapshot, unpack, unpack_parcel
+from taskmeter.plugins.worker.loader import make_loader
+from taskmeter.protocol.message import PROTOCOL, Message
+from taskmeter.protocol.names import (
+    EXTENSION,
+    LOADER,
+    METADATA_KEY,
+    NEED_OP,
+    SCHEDULER_PLUGIN,
+    SNAPSHOT_OP,
+    STREAM_OP,
+    UNINSTALL_OP,
+)
+from taskmeter.protocol.wire import pack_snapshot
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
 
-#: Names of the scheduler's handlers that clients call.
-SNAPSHOT_OP = "taskmeter_snapshot"
-UNINSTALL_OP = "taskmeter_uninstall"
-NEED_OP = "taskmeter_need"
-
-#: Where clients see that the scheduler has taskmeter, with the public `Client.get_metadata`.
-METADATA_KEY = "taskmeter"
-
-#: A worker has this many heartbeats' time for its first report, then it counts as unmetered.
+#: A worker has this many heartbeats' time for its first message, then it counts as unmetered.
 GRACE_INTERVALS = 4
 
 #: So many series of a kind are folded at a time, which takes some 5 ms.
 FOLD_MOST = 500
 
-#: How long a snapshot waits for fresh reports; it goes on without those of workers that hang.
-REFRESH_SECONDS = 2.0
-
-
-class Receiver:
-    """The scheduler's end of the reports, on the heartbeat and between heartbeats.
-
-    It stays behind when taskmeter is removed, without a meter: a report to a scheduler that does
-    not know what to do with it would close the worker.
-    """
-
-    def __init__(self, meter: SchedulerMeter | None) -> None:
-        self.meter = meter
-
-    def heartbeat(self, ws: Any, data: Any) -> None:
-        """Take in what a worker's heartbeat brings; never raises."""
-        self.take(ws.address, data)
-        if self.meter is not None:
-            self.meter.steering.after_heartbeat(ws)
-            self.meter.transferring.after_heartbeat(monotonic())
-
-    def take(self, worker: str, data: Any = None, samples: Any = None, **kwargs: Any) -> None:  # noqa: ARG002 (a peer of another version may send more)
-        """Take in a report and a parcel of samples; never raises."""
-        meter = self.meter
-        if meter is not None:
-            try:
-                meter.receive(worker, data)
-                meter.measure(worker, samples)
-            except Exception:  # noqa: BLE001 (a heartbeat that fails closes the worker)
-                count_error(meter.errors, "report")
+#: How long a second install waits for the first one to be done.
+INSTALL_SECONDS = 30.0
 
 
 class SchedulerMeter(SchedulerPlugin):
-    """Keeps the account of the whole cluster, from the reports of its workers.
+    """Keeps the account of the whole cluster, from the messages of its workers.
 
     Installing it is all there is to do: it sends the workers their part, mounts the metrics
     endpoint on the scheduler's HTTP server, and answers clients.
     """
 
-    name = "taskmeter"
+    name = SCHEDULER_PLUGIN
     idempotent = True
 
     def __init__(self) -> None:
@@ -107,19 +81,35 @@ class SchedulerMeter(SchedulerPlugin):
     # Setting up and down
 
     async def start(self, scheduler: Any) -> None:
-        """Begin metering; calling it again changes nothing."""
+        """Begin metering; calling it again, or on a scheduler that has a meter, changes nothing."""
         if self._receiver is not None:
             return
         settings = Settings.from_dask()
+        # From here to the receiver nothing is awaited: of several meters that are installed at the
+        # same time the first one gets there, and the others wait until the scheduler knows it.
+        there = scheduler.extensions.get(EXTENSION)
+        if isinstance(there, Receiver) and there.active:
+            await self._yield_to_the_first(scheduler)
+            return
+        self._set_up(scheduler, settings)
+        await scheduler.register_worker_plugin(
+            None, plugin=make_loader(), name=LOADER, idempotent=False
+        )
+        self._started = True
+
+    async def _yield_to_the_first(self, scheduler: Any) -> None:
+        over = monotonic() + INSTALL_SECONDS
+        while self.name not in scheduler.plugins and monotonic() < over:
+            await asyncio.sleep(0.01)
+
+    def _set_up(self, scheduler: Any, settings: Settings) -> None:
         now = monotonic()
         self.scheduler = scheduler
         self.began = time()
-        self.fleet = Fleet(
-            nthreads=scheduler.total_nthreads,
+        self.account = ClusterAccount(
             at=now,
             max_prefixes=settings.tracked_prefixes,
-            intervals=settings.extrapolation_intervals,
-            measurements=Measurements(
+            distributions=Distributions(
                 at=now,
                 series=settings.tracked_series,
                 groups=settings.tracked_groups,
@@ -129,58 +119,63 @@ class SchedulerMeter(SchedulerPlugin):
             stalled_seconds=settings.stalled_seconds,
         )
         self._stamped = settings.timestamps
-        self.pacer = Pacer()
-        self.ratchet = Ratchet()
+        #: the instant of the latest message, on the monotonic clock and in Unix time
+        self._stamp: tuple[float, float] = (now, self.began)
+        self.export = MonotoneExport()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
         self.steering = Steering(scheduler, mode=settings.durations, errors=self.errors)
         self.forecasting = Forecasting(
             scheduler,
-            self.fleet,
+            self.account,
             now,
             max_prefixes=settings.max_forecasts,
             steering=self.steering,
         )
-        self.outstanding = Outstanding(scheduler, self.fleet, self.forecasting, errors=self.errors)
+        self.outstanding = Outstanding(
+            scheduler, self.account, self.forecasting, errors=self.errors
+        )
         self.transferring = Transferring(scheduler, write=settings.bandwidth, errors=self.errors)
         self.answers = Answers(scheduler, self.forecasting, self.outstanding)
-        self.transits = Transits(
+        self.transits = TransitionHook(
             scheduler,
             now,
-            fleet=self.fleet,
+            account=self.account,
             unmetered=self.unmetered,
             errors=self.errors,
             occupancy=settings.occupancy,
             max_prefixes=settings.tracked_prefixes,
-            ended=self.forecasting.ended if settings.durations != "off" else None,
             means=self.steering.means,
         )
+        self.fresh = FreshMessages(scheduler, self.account, self._has_news, errors=self.errors)
+        for address in scheduler.workers:
+            self._welcome(address, now)
         # one call less at every transition of every task
         self.transition = self.transits.hook()
-        # The scheduler's side comes first: a report must find somebody to take it.
-        self._receiver = scheduler.extensions[EXTENSION] = Receiver(self)
-        scheduler.stream_handlers[STREAM_OP] = self._receiver.take
-        scheduler.handlers[SNAPSHOT_OP] = self.serve_snapshot
-        scheduler.handlers[UNINSTALL_OP] = self.uninstall
-        scheduler.handlers[NEED_OP] = self.serve_need
-        scheduler.handlers.update(self.answers.handlers)
-        self._announce()
+        # The scheduler's side comes first: a message must find somebody to take it.
+        self._receiver = receiver = Receiver(
+            contained(self.errors, "message", self._take), self.account.count
+        )
+        scheduler.extensions[EXTENSION] = receiver
+        scheduler.stream_handlers[STREAM_OP] = receiver.take
+        self._handlers = {
+            SNAPSHOT_OP: self.serve_snapshot,
+            UNINSTALL_OP: self.uninstall,
+            NEED_OP: self.serve_need,
+            **self.answers.handlers,
+        }
+        scheduler.handlers.update(self._handlers)
         exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
             scheduler, exporter, snapshot=self.snapshot
         )
+        self._announce()
         self._remove_pages = contained(self.errors, "pages", add_pages)(
-            scheduler, self.snapshot, errors=self.errors
+            scheduler, self.exported, errors=self.errors
         )
         self.otlp = self._push(settings)
-        for address in scheduler.workers:
-            self._watch(address, now)
         self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), 500)
         self._tending.start()
         scheduler.periodic_callbacks["taskmeter"] = self._tending
-        await scheduler.register_worker_plugin(
-            None, plugin=make_loader(), name=LOADER, idempotent=False
-        )
-        self._started = True
 
     def _push(self, settings: Settings) -> OtlpExporter | None:
         """Begin to push the figures by OTLP, if that is wanted."""
@@ -216,19 +211,24 @@ class SchedulerMeter(SchedulerPlugin):
         return "OK"
 
     def _remove(self) -> None:
+        """Take away what is this meter's own."""
         if self._receiver is None:
             return
-        self._receiver.meter = None
+        self._receiver.close()
         self._receiver = None
         self.__dict__.pop("transition", None)
         self.steering.stop()
+        self.fresh.cancel()
         otlp, self.otlp = self.otlp, None
         if otlp is not None:
             asyncio.get_running_loop().run_in_executor(None, otlp.stop)
         self._tending.stop()
-        self.scheduler.periodic_callbacks.pop("taskmeter", None)
-        for operation in (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP, *self.answers.handlers):
-            self.scheduler.handlers.pop(operation, None)
+        callbacks, handlers = self.scheduler.periodic_callbacks, self.scheduler.handlers
+        if callbacks.get("taskmeter") is self._tending:
+            del callbacks["taskmeter"]
+        for operation, handler in self._handlers.items():
+            if handlers.get(operation) == handler:
+                del handlers[operation]
         self.scheduler.task_metadata.pop(METADATA_KEY, None)
         if self._mount is not None:
             contained(self.errors, "unmount", self._mount.unmount)()
@@ -240,85 +240,71 @@ class SchedulerMeter(SchedulerPlugin):
 
     # Hooks
 
-    def add_worker(self, scheduler: Any, worker: str) -> None:
+    def add_worker(self, scheduler: Any, worker: str) -> None:  # noqa: ARG002
         """Note that the cluster grew."""
-        contained(self.errors, "add_worker", self._joined)(scheduler.total_nthreads, worker)
+        if self._receiver is not None:
+            contained(self.errors, "add_worker", self._joined)(worker)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:  # noqa: ARG002
         """Note that a worker went away: what it was running is lost."""
-        contained(self.errors, "remove_worker", self._left)(scheduler.total_nthreads, worker)
+        if self._receiver is not None:
+            contained(self.errors, "remove_worker", self._left)(worker)
 
     def log_event(self, topic: str, msg: Any) -> None:  # noqa: ARG002
         """Note that a worker changed its status."""
-        if isinstance(msg, dict) and msg.get("action") == "worker-status-change":
+        if (
+            isinstance(msg, dict)
+            and msg.get("action") == "worker-status-change"
+            and self._receiver is not None
+        ):
             contained(self.errors, "log_event", self.transits.workers.look)(monotonic())
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
         """Say again that taskmeter is here: the scheduler has just forgotten all metadata."""
-        self.transits.restart()
-        contained(self.errors, "restart", self._announce)()
+        if self._receiver is not None:
+            self.transits.restart()
+            contained(self.errors, "restart", self._announce)()
 
-    def receive(self, worker: str, data: Any) -> None:
-        """Take in a report as it came."""
-        if not data:
-            return
-        try:
-            report = unpack(data)
-        except ReportError as error:
-            self._reject(worker, str(error))
-            return
-        self.unmetered.forget(worker)
-        self.fleet.apply(
-            worker, report, monotonic(), interval=dask_internals.heartbeat_interval(self.scheduler)
-        )
-
-    def measure(self, worker: str, samples: Any) -> None:
-        """Take in a parcel of samples as it came."""
-        if not samples:
-            return
-        try:
-            parcel = unpack_parcel(samples)
-        except ReportError as error:
-            self._reject(worker, str(error))
-            return
-        new = self.fleet.take(
-            worker,
-            parcel,
-            monotonic(),
+    def _take(self, address: str, message: Message) -> None:
+        """Take in a worker's message."""
+        now = monotonic()
+        self.unmetered.forget(address)
+        self.transits.heard(address)
+        new = self.account.apply(
+            address,
+            message,
+            now,
+            interval=dask_internals.heartbeat_interval(self.scheduler),
             span=partial(dask_internals.span_name, self.scheduler),
-            present=self.scheduler.workers.__contains__,
         )
-        if new and worker in self.scheduler.workers:
-            self.transferring.take(worker, parcel)
+        if not new:
+            return
+        if self.steering.mode != "off":
+            self.forecasting.take(address, message.samples.completions, now)
+        ws = self.scheduler.workers.get(address)
+        if ws is not None:
+            self.transferring.take(address, message.samples)
+            self.transferring.after_message(now)
+            self.steering.after_message(ws)
 
-    def _reject(self, worker: str, why: str) -> None:
-        if why not in self.fleet.anomalies:
-            logger.warning(
-                "taskmeter: ignoring a %s from worker %s; install the same version everywhere",
-                why,
-                worker,
-            )
-        self.fleet.reject(why)
-
-    def _joined(self, nthreads: int, worker: str) -> None:
+    def _joined(self, address: str) -> None:
         now = monotonic()
-        self.fleet.capacity.change(nthreads, now)
+        self._welcome(address, now)
         self.transits.workers.look(now)
-        self._watch(worker, now)
 
-    def _left(self, nthreads: int, worker: str) -> None:
+    def _welcome(self, address: str, now: float) -> None:
+        ws = self.scheduler.workers[address]
+        self.account.join(address, ws.nthreads, now)
+        self.transits.ends[address] = []
+        self.unmetered.watch(address, ws.server_id, now)
+
+    def _left(self, address: str) -> None:
         now = monotonic()
-        self.fleet.capacity.change(nthreads, now)
-        self.fleet.depart(worker, now)
-        self.forecasting.depart(worker)
-        self.transferring.depart(worker)
+        self.account.leave(address, now, self.transits.left(address))
+        self.forecasting.depart(address)
+        self.transferring.depart(address)
         self.transits.workers.look(now)
-        self.unmetered.forget(worker)
-
-    # Workers without a meter
-
-    def _watch(self, worker: str, now: float) -> None:
-        self.unmetered.watch(worker, self.scheduler.workers[worker].server_id, now)
+        self.unmetered.forget(address)
 
     def _tend(self) -> None:
         if self._started and self.scheduler.plugins.get(self.name) is not self:
@@ -333,8 +319,10 @@ class SchedulerMeter(SchedulerPlugin):
         else:
             self.forecasting.forget()
         self.transits.workers.look(now)
-        self.fleet.measurements.fold(FOLD_MOST)
-        self.fleet.measurements.tick(now)
+        self.account.distributions.fold(FOLD_MOST)
+        self.account.distributions.tick(now)
+
+    # Workers without a meter
 
     def _estimate(self, now: float) -> None:
         if not self.unmetered:
@@ -346,50 +334,64 @@ class SchedulerMeter(SchedulerPlugin):
                 age = max(0.0, time() - ws.last_seen)
                 self.unmetered.observe(address, dask_internals.executing(ws), age, now)
         grace = GRACE_INTERVALS * interval
-        for address, report in self.unmetered.reports(now, grace, self._run_id):
-            self.fleet.apply(address, report, now, interval=interval, estimated=True)
+        for address, message in self.unmetered.messages(now, grace):
+            self.transits.heard(address)
+            self.account.apply(address, message, now, interval=interval, estimated=True)
         for series, seconds in self.unmetered.measured(now, grace):
-            self.fleet.record(series, seconds)
-
-    def _run_id(self, key: Key) -> int:
-        task = self.scheduler.tasks.get(key)
-        return getattr(task, "run_id", 0)
+            self.account.record(series, seconds)
 
     # Reading
 
-    def snapshot(self, *, details: bool = True, extrapolate: bool = True) -> Snapshot:
-        """Return everything as it stands now, or as far as it was reported."""
+    def snapshot(self, *, details: bool = True) -> Snapshot:
+        """Return everything as it is known now."""
         # both clocks at once: what comes after takes its time
         now, at = monotonic(), time()
         self._estimate(now)
-        for worker, meter in tuple(self.fleet.meters.items()):
-            ended = {
-                (a.key, a.run_id)
-                for a in meter.running()
-                if not a.cancelled
-                and not dask_internals.is_processing(self.scheduler, a.key, worker, a.run_id)
-            }
-            self.fleet.end(worker, ended)
-        return self.fleet.snapshot(
+        return self._read(now, at, details=details)
+
+    def exported(self, *, details: bool = True) -> Snapshot:
+        """Return everything as what is shown over time may show it: no counter falls."""
+        return self.export.look(self.snapshot(details=details))
+
+    def scrape(self) -> Snapshot:
+        """Return what a scrape may show."""
+        self.account.distributions.fold(FOLD_MOST)
+        now, at = monotonic(), time()
+        self._estimate(now)
+        reported_at = self._reported_at(now, at) if self._stamped else None
+        return self.export.look(self._read(now, at, details=False, reported_at=reported_at))
+
+    def _reported_at(self, now: float, at: float) -> float:
+        """Return the Unix time of the latest message.
+
+        One instant has one Unix time, and a later one never an earlier Unix time, whatever happens
+        to the clock: a scraper refuses samples that are out of order, and two that differ but are
+        of the same time.
+        """
+        heard, stamp = self._stamp
+        if self.account.heard > heard:
+            stamp = max(stamp, at - max(0.0, now - self.account.heard))
+            self._stamp = self.account.heard, stamp
+        return stamp
+
+    def _read(
+        self, now: float, at: float, *, details: bool, reported_at: float | None = None
+    ) -> Snapshot:
+        return read(
+            self.account,
             now,
             at=at,
             start=self.began,
             facts=self._facts(now, details=details),
             details=details,
-            extrapolate=extrapolate,
+            reported_at=reported_at,
         )
-
-    def scrape(self) -> Snapshot:
-        """Return what a scrape shall show: no more compute at a time than there was capacity."""
-        self.fleet.measurements.fold(FOLD_MOST)
-        snapshot = self.snapshot(details=False, extrapolate=not self._stamped)
-        return self.ratchet.hold(self.pacer.pace(snapshot))
 
     def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
         states = self.transits
         states.workers.look(now)
         return SchedulerFacts(
-            workers=self._workers(now) if details else (),
+            workers=self._workers() if details else (),
             errors={**self.errors, **(self.otlp.errors if self.otlp is not None else {})},
             state_seconds=states.tasks.seconds(now - states.at) if states.occupancy else {},
             states=states.tasks.counts() if states.occupancy else {},
@@ -405,31 +407,24 @@ class SchedulerMeter(SchedulerPlugin):
         )
 
     def _worker_versions(self) -> Counter[str]:
-        reports = (
-            meter.report.version
-            for address, meter in self.fleet.meters.items()
-            if address in self.scheduler.workers and not meter.estimated
-        )
-        found = Counter(reports)
-        found[""] += len(self.scheduler.workers) - found.total()
-        return found
+        metered = (w for w in self.account.workers.values() if w.meter and not w.estimated)
+        versions = Counter(worker.version for worker in metered)
+        versions[""] += len(self.account.workers) - versions.total()
+        return versions
 
-    def _workers(self, now: float) -> tuple[WorkerStatus, ...]:
-        found = []
-        for address, ws in self.scheduler.workers.items():
-            meter = self.fleet.meters.get(address)
-            metered = meter is not None and not meter.estimated
-            found.append(
-                WorkerStatus(
-                    address=address,
-                    name=str(ws.name),
-                    nthreads=ws.nthreads,
-                    metered=metered,
-                    report_age_seconds=now - meter.received if meter and metered else None,
-                    version=meter.report.version if meter else "",
-                )
-            )
-        return tuple(found)
+    def _workers(self) -> tuple[WorkerStatus, ...]:
+        return tuple(
+            WorkerStatus(address=address, name=str(ws.name), nthreads=ws.nthreads)
+            for address, ws in self.scheduler.workers.items()
+        )
+
+    def _has_news(self, address: str) -> bool:
+        """Return whether a worker may have something to tell: it ran a task since its message."""
+        ws = self.scheduler.workers.get(address)
+        known = self.account.workers[address]
+        return bool(
+            (ws is not None and ws.processing) or self.transits.ends.get(address) or known.running
+        )
 
     async def serve_need(
         self,
@@ -463,35 +458,17 @@ class SchedulerMeter(SchedulerPlugin):
         comm
             The client's.
         refresh
-            Ask the workers for fresh reports first, so that it is exact to this moment.
+            Have the workers tell first what they have not told yet, so that it is exact to this
+            moment.
         """
         if refresh:
-            await self._refresh()
+            await self.fresh.get()
         # What comes meanwhile is for the next one: values may come for ever.
-        for _ in range(0, self.fleet.measurements.series, FOLD_MOST):
-            self.fleet.measurements.fold(FOLD_MOST)
+        for _ in range(0, self.account.distributions.series, FOLD_MOST):
+            self.account.distributions.fold(FOLD_MOST)
             # others get their turn in between
             await asyncio.sleep(0)
         if self.steering.mode != "off":
             await self.outstanding.refresh(monotonic())
         snapshot = self.snapshot()
         return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
-
-    async def _refresh(self) -> None:
-        metered = [w for w, meter in self.fleet.meters.items() if not meter.estimated]
-        if metered:
-            await asyncio.wait(
-                [asyncio.ensure_future(self._ask(worker)) for worker in metered],
-                timeout=REFRESH_SECONDS,
-            )
-
-    async def _ask(self, worker: str) -> None:
-        try:
-            answers = await self.scheduler.broadcast(
-                msg={"op": REPORT_OP, "samples": True}, workers=[worker], on_error="ignore"
-            )
-            for answer in answers.values():
-                self.receive(worker, answer["data"])
-                self.measure(worker, answer["samples"])
-        except Exception:  # noqa: BLE001 (the snapshot goes on with the last report)
-            count_error(self.errors, "refresh")

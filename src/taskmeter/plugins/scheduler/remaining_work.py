@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from taskmeter.cluster.cluster import Fleet
+from taskmeter.attempts.events import SECEDED
+from taskmeter.cluster.account import ClusterAccount
 from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.estimates import Forecasting, awaited
@@ -55,7 +56,7 @@ class Outstanding:
     ----------
     scheduler
         Whose tasks.
-    fleet
+    account
         Tells what runs.
     forecasting
         Tells what is expected of each prefix.
@@ -66,13 +67,13 @@ class Outstanding:
     def __init__(
         self,
         scheduler: Any,
-        fleet: Fleet,
+        account: ClusterAccount,
         forecasting: Forecasting,
         *,
         errors: dict[str, int],
     ) -> None:
         self._scheduler = scheduler
-        self._fleet = fleet
+        self._account = account
         self._forecasting = forecasting
         self._errors = errors
         #: when it was last worked out how long everything will take, and what came of it
@@ -278,9 +279,9 @@ class Outstanding:
 
     def _running(self, now: float) -> tuple[Running, ...]:
         return tuple(
-            Running(prefix=a.prefix, key=a.key, worker=worker, age=age)
-            for worker, a, age in awaited(self._scheduler, self._fleet, now)
-            if not a.seceded
+            Running(prefix=a.prefix, key=a.key, worker=a.worker, age=max(0.0, now - a.start))
+            for a in awaited(self._scheduler, self._account)
+            if a.phase != SECEDED
         )
 
 

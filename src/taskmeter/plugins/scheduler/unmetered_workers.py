@@ -1,4 +1,4 @@
-"""Workers without a meter: what Dask itself knows of their attempts, made into reports.
+"""Workers without a meter: what Dask itself knows of their attempts, made into messages.
 
 The length of an attempt that ended ok or failed for good is exact, since Dask tells it. An attempt
 that was retried, rescheduled or cancelled counts as cancelled, with the time that heartbeats saw.
@@ -6,36 +6,59 @@ that was retried, rescheduled or cancelled counts as cancelled, with the time th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.events import Ended, Started
 from taskmeter.attempts.ledger import AttemptLedger
+from taskmeter.attempts.names import bounded
 from taskmeter.plugins import dask_internals
-from taskmeter.protocol.report import Report, Reporter
+from taskmeter.protocol.message import Message
+from taskmeter.protocol.message_writer import MessageWriter
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 from taskmeter.snapshots.stats import COMPUTE
 
-#: The scheduler knows of one attempt of a key at a time.
-_RUN_ID = 0
 
-
-class _Account:
+class _Worker:
     """What is known of one worker."""
 
-    __slots__ = ("measured", "reporter", "since")
+    __slots__ = ("ledger", "measured", "running", "since", "writer")
 
-    def __init__(self, reporter: Reporter, since: float) -> None:
-        self.reporter = reporter
+    def __init__(self, meter: str, since: float, max_prefixes: int) -> None:
+        self.ledger = AttemptLedger(max_prefixes=max_prefixes)
+        self.writer = MessageWriter(meter, self.ledger, since)
         #: when it came
         self.since = since
+        #: {key: run id} of its attempts in flight
+        self.running: dict[Key, int] = {}
         #: durations of its attempts that nobody has been told yet
         self.measured: list[tuple[Series, float]] = []
 
+    def start(self, task: Any, began: float) -> None:
+        """Note that a task began."""
+        run_id = dask_internals.attempt_of(task)[1]
+        self.running[task.key] = run_id
+        self.ledger.handle(
+            Started(
+                key=task.key,
+                run_id=run_id,
+                prefix=bounded(task.prefix.name),
+                at=began,
+                metered_from=max(began, self.since),
+            )
+        )
+
+    def end(self, key: Key, outcome: str, now: float, seconds: float | None) -> float | None:
+        """Note that a task ended; return how long it took."""
+        run_id = self.running.pop(key)
+        return self.ledger.handle(
+            Ended(key=key, run_id=run_id, outcome=outcome, at=now, seconds=seconds)
+        )
+
 
 class UnmeteredWorkers:
-    """Accounts for workers that do not (or not yet) report by themselves.
+    """Accounts for workers that do not (or not yet) tell by themselves.
 
     Parameters
     ----------
@@ -45,22 +68,21 @@ class UnmeteredWorkers:
 
     def __init__(self, *, max_prefixes: int) -> None:
         self.max_prefixes = max_prefixes
-        #: {worker: its account}
-        self._watched: dict[str, _Account] = {}
+        #: {address: what is known of it}
+        self._watched: dict[str, _Worker] = {}
 
     def __bool__(self) -> bool:
         return bool(self._watched)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._watched)
+        return iter(tuple(self._watched))
 
     def watch(self, worker: str, server_id: str, now: float) -> None:
         """Begin to account for a worker."""
-        ledger = AttemptLedger(max_prefixes=self.max_prefixes)
-        self._watched[worker] = _Account(Reporter(ledger, meter=f"estimate of {server_id}"), now)
+        self._watched[worker] = _Worker(f"estimate of {server_id}", now, self.max_prefixes)
 
     def forget(self, worker: str) -> None:
-        """Stop accounting for a worker, because it reports by itself or has gone."""
+        """Stop accounting for a worker, because it tells by itself or has gone."""
         self._watched.pop(worker, None)
 
     def observe(self, worker: str, executing: Mapping[Any, float], age: float, now: float) -> None:
@@ -77,23 +99,19 @@ class UnmeteredWorkers:
         now
             The instant, on the scheduler's monotonic clock.
         """
-        account = self._watched[worker]
-        ledger = account.reporter.ledger
+        watched = self._watched[worker]
         for task, seconds in executing.items():
             gone = task.processing_on is None or task.processing_on.address != worker
-            if not gone and not ledger.is_running(task.key, _RUN_ID):
-                began = now - age - seconds
-                ledger.start(task.key, _RUN_ID, task.prefix.name, began, metered_from=account.since)
+            if not gone and task.key not in watched.running:
+                watched.start(task, now - age - seconds)
 
-    def note(
-        self, key: Key, prefix: str, finish: str, now: float, worker: str | None, startstops: Any
-    ) -> None:
+    def note(self, task: Any, finish: str, now: float, worker: str | None, startstops: Any) -> None:
         """Take in that a task is no longer processing.
 
         Parameters
         ----------
-        key, prefix
-            Which task.
+        task
+            Which task, as the scheduler knows it.
         finish
             The state it went to.
         now
@@ -104,52 +122,38 @@ class UnmeteredWorkers:
             What the worker timed; None if it did not say.
         """
         if worker is None:
-            for account in self._watched.values():
-                ledger = account.reporter.ledger
-                if ledger.is_running(key, _RUN_ID):
-                    ledger.end(key, _RUN_ID, "cancelled", now)
+            for watched in self._watched.values():
+                if task.key in watched.running:
+                    watched.end(task.key, "cancelled", now, None)
         elif worker in self._watched:
-            self._end(self._watched[worker], key, prefix, finish == "memory", now, startstops)
+            seconds = dask_internals.compute_seconds(startstops)
+            self._end(self._watched[worker], task, seconds, now, ok=finish == "memory")
 
-    def _end(
-        self,
-        account: _Account,
-        key: Key,
-        prefix: str,
-        ok: bool,  # noqa: FBT001 (private)
-        now: float,
-        startstops: Any,
-    ) -> None:
-        ledger = account.reporter.ledger
-        seconds = dask_internals.compute_seconds(startstops)
-        if not ledger.is_running(key, _RUN_ID):
+    @staticmethod
+    def _end(watched: _Worker, task: Any, seconds: float | None, now: float, *, ok: bool) -> None:
+        if task.key not in watched.running:
             if seconds is None:
                 return
-            began = now - max(0.0, seconds)
-            ledger.start(key, _RUN_ID, prefix, began, metered_from=account.since)
-        took = ledger.end(key, _RUN_ID, "ok" if ok else "failed", now, seconds)
-        if took is not None and seconds is not None:
+            watched.start(task, now - max(0.0, seconds))
+        length = watched.end(task.key, "ok" if ok else "failed", now, seconds)
+        if length is not None and seconds is not None:
+            prefix = bounded(task.prefix.name)
             series = Series(DURATION, prefix, COMPUTE) if ok else Series(FAILED_DURATION, prefix)
-            account.measured.append((series, took))
+            watched.measured.append((series, length))
 
-    def reports(
-        self, now: float, grace: float, run_id: Callable[[Key], int]
-    ) -> Iterator[tuple[str, Report]]:
-        """Make the reports of those that have had time enough to report by themselves.
+    def messages(self, now: float, grace: float) -> Iterator[tuple[str, Message]]:
+        """Yield the messages of those that have had time enough to tell by themselves.
 
         Parameters
         ----------
         now
             The instant.
         grace
-            Seconds that a worker has for its first report.
-        run_id
-            Gives the run id by which the scheduler knows a key now.
+            Seconds that a worker has for its first message.
         """
-        for worker, account in self._watched.items():
-            if now - account.since > grace:
-                report = account.reporter.report(now)
-                yield worker, _with_run_ids(report, run_id)
+        for worker, watched in self._watched.items():
+            if now - watched.since > grace:
+                yield worker, watched.writer.write(now)
 
     def measured(self, now: float, grace: float) -> list[tuple[Series, float]]:
         """Take the durations that are known exactly of the same workers' attempts.
@@ -157,12 +161,8 @@ class UnmeteredWorkers:
         Before that, a worker may yet tell them itself.
         """
         taken = []
-        for account in self._watched.values():
-            if now - account.since > grace:
-                taken += account.measured
-                account.measured = []
+        for watched in self._watched.values():
+            if now - watched.since > grace:
+                taken += watched.measured
+                watched.measured = []
         return taken
-
-
-def _with_run_ids(report: Report, run_id: Callable[[Key], int]) -> Report:
-    return replace(report, running=tuple(replace(a, run_id=run_id(a.key)) for a in report.running))

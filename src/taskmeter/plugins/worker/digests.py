@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
 from typing import Any
 
+from taskmeter.attempts.names import bounded
 from taskmeter.protocol.series import ACTIVITIES, COARSE, EXECUTE, Series
 
 #: Takes a value.
@@ -30,10 +31,12 @@ def series_of(name: Hashable) -> Series | None:
     context, *activity, unit = name
     if context in {EXECUTE, "p2p"}:
         activity = activity[1:]
-    prefix = str(activity.pop(0)) if context == EXECUTE and activity else ""
+    prefix = bounded(str(activity.pop(0))) if context == EXECUTE and activity else ""
     if not activity or (context == EXECUTE and activity[0] in COARSE):
         return None
-    return Series(ACTIVITIES[unit], prefix, "/".join(_words(activity)), str(context))
+    return Series(
+        ACTIVITIES[unit], prefix, bounded("/".join(_words(activity))), bounded(str(context))
+    )
 
 
 def _words(activity: Iterable[Any]) -> Iterator[str]:

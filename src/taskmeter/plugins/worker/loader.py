@@ -6,10 +6,6 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
-#: Names under which the worker's plugins are registered.
-LOADER = "taskmeter-loader"
-METER = "taskmeter"
-
 
 def make_loader() -> bytes:
     """Return a pickled worker plugin that sets up the meter where taskmeter can be imported.

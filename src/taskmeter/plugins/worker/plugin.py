@@ -1,8 +1,9 @@
-"""WorkerMeter: keeps the exact account of one worker and tells the scheduler."""
+"""WorkerMeter: keeps the account of one worker and tells the scheduler."""
 
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from time import monotonic
 from typing import Any
 
@@ -11,74 +12,54 @@ from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.attempts.idle_reasons import WorkerCapacity
+from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Began, CpuRead, Moved
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.attempts.time_integral import Integral
-from taskmeter.cluster.cluster import Fleet
-from taskmeter.cluster.distributions import Measurements
-from taskmeter.cluster.monotone import Ratchet
+from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.distributions import Distributions
+from taskmeter.cluster.monotone_export import MonotoneExport
+from taskmeter.cluster.reading import read
 from taskmeter.config import Settings
 from taskmeter.errors import contained, count_error
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.worker.cpu import CpuClocks, innermost_frame
-from taskmeter.plugins.worker.loader import METER
+from taskmeter.plugins.worker.executions import Execution, Executions
 from taskmeter.plugins.worker.recording import Recording
-from taskmeter.plugins.worker.transitions import ACTIVE, PENDING, meaning
-from taskmeter.protocol.report import Report, Reporter
-from taskmeter.protocol.samples_delta import Parcel
-from taskmeter.protocol.wire import pack, pack_parcel
+from taskmeter.plugins.worker.threads import Executing, phases
+from taskmeter.plugins.worker.transitions import ACTIVE, PENDING
+from taskmeter.protocol.message import Message
+from taskmeter.protocol.message_writer import MessageWriter
+from taskmeter.protocol.names import FLUSH_OP, METER, STREAM_OP
+from taskmeter.protocol.wire import pack_message
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
-#: Name of the heartbeat extension, on both sides.
-EXTENSION = "taskmeter"
+#: How often it is looked which threads rejoined, and whether a message is due.
+TICK_MS = 100
 
-#: Name of the worker's handler that gives a fresh report.
-REPORT_OP = "taskmeter_report"
+#: After a change, a message is sent at once, but so many at most between two heartbeats.
+MESSAGES_A_HEARTBEAT = 5
 
-#: Name of the scheduler's stream handler that takes a report between two heartbeats.
-STREAM_OP = "taskmeter-report"
+#: Series of samples in one message; what is left goes into the next one, soon after.
+MOST_SERIES = 2_000
 
-#: How often it is looked whether a parcel of samples is due: one for each heartbeat.
-TEND_MS = 250
-
-#: After a change, a report is sent at once, but so many at most between two heartbeats.
-REPORTS_A_HEARTBEAT = 5
-
+#: Messages that wait for a connection; the oldest are dropped beyond, and counted.
+MOST_WAITING = 100
 
 #: Of an attempt that stands still, its code is looked at after so many seconds.
 FRAME_AFTER = 5.0
 
 
-class _Live:
-    """Where an attempt in flight stands in Dask's own records."""
-
-    __slots__ = ("begun", "earlier", "hooked", "hooked_wall", "run_id", "seceded")
-
-    def __init__(self, run_id: int, hooked: float, hooked_wall: float, earlier: int) -> None:
-        self.run_id = run_id
-        #: when the hook was told, on the monotonic and on the wall clock
-        self.hooked = hooked
-        self.hooked_wall = hooked_wall
-        #: startstops of earlier attempts
-        self.earlier = earlier
-        #: the start of the code itself is known
-        self.begun = False
-        #: it has left the thread pool
-        self.seceded = False
-
-
 class WorkerMeter(WorkerPlugin):
-    """Keeps the exact account of what one worker runs.
+    """Keeps the account of what one worker runs.
 
     Parameters
     ----------
     reporting
-        The scheduler has taskmeter, so reports may ride on the heartbeat. Under a scheduler
-        without it the meter stays silent: a heartbeat with an extension that the scheduler does
-        not know makes the worker close itself.
+        The scheduler has taskmeter, so it can be told. Under a scheduler without it the meter stays
+        silent, and shows its figures on the worker's own page.
     """
 
     name = METER
@@ -87,9 +68,11 @@ class WorkerMeter(WorkerPlugin):
         self.reporting = reporting
         #: {where: times} errors in hooks
         self.errors: dict[str, int] = {}
-        #: the report that is about to be sent
+        #: the message that is about to be sent
         self._due: Any = None
         self._earliest = 0.0
+        #: messages that could not be sent yet
+        self._waiting: deque[bytes] = deque()
 
     # Setting up
 
@@ -100,275 +83,235 @@ class WorkerMeter(WorkerPlugin):
         except ValueError:
             count_error(self.errors, "settings")
             settings = Settings()
-        now, wall = monotonic(), time()
+        now = monotonic()
         self.worker = worker
-        self.start = wall
+        self.start = time()
         self.ledger = AttemptLedger(max_prefixes=settings.tracked_prefixes)
-        meter = uuid.uuid4().hex
-        self.reporter = Reporter(self.ledger, meter=meter)
-        self.recording = Recording(
-            worker, meter=meter, errors=self.errors, limit=settings.tracked_series
+        self._threads = Integral(now, dask_internals.states_of_threads(worker))
+        self.writer = MessageWriter(
+            uuid.uuid4().hex, self.ledger, now, threads=self._threads, version=__version__
         )
-        #: {key: where its attempt in flight stands}
-        self._live: dict[Key, _Live] = {}
-        #: the worker's own figures, made of reports to itself
-        self._own = Reporter(self.ledger, meter="own")
-        self._own_fleet = Fleet(
-            nthreads=worker.state.nthreads,
+        self.recording = Recording(worker, errors=self.errors, limit=settings.tracked_series)
+        self._executions = Executions(worker, self.ledger, self.recording)
+        #: the worker's own figures, made of the same messages
+        self.account = ClusterAccount(
             at=now,
             max_prefixes=settings.tracked_prefixes,
-            measurements=Measurements(at=now, series=settings.tracked_series, groups=1, pairs=1),
+            distributions=Distributions(at=now, series=settings.tracked_series, groups=1, pairs=1),
             stalled_seconds=settings.stalled_seconds,
         )
+        self.account.join(worker.address, worker.state.nthreads, now)
+        self.export = MonotoneExport()
         self._cpu = CpuClocks()
-        self._threads = Integral(now, dask_internals.states_of_threads(worker))
-        self._take_over(now, wall)
-        worker.handlers[REPORT_OP] = self.serve_report
-        if self.reporting:
-            worker.extensions[EXTENSION] = self
-        #: when the next parcel is due
-        self._next_parcel = 0.0
-        self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), TEND_MS)
-        self._tending.start()
-        worker.periodic_callbacks["taskmeter"] = self._tending
-        self.ratchet = Ratchet()
+        self._executions.take_over(now)
+        #: when threads were last looked at, and how many rejoined attempts there were
+        self._looked, self._rejoined = now, 0
+        self._next_message = 0.0
+        worker.handlers[FLUSH_OP] = self.serve_flush
+        self._ticking = PeriodicCallback(contained(self.errors, "tick", self._tick), TICK_MS)
+        self._ticking.start()
+        worker.periodic_callbacks["taskmeter"] = self._ticking
         exporter = Exporter(self.scrape, scope="worker", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(worker, exporter)
 
     def teardown(self, worker: Any) -> None:
         """Stop metering and leave nothing behind; what is known is still told."""
-        self._tending.stop()
-        worker.periodic_callbacks.pop("taskmeter", None)
-        self._tell(report=True)
+        self._ticking.stop()
+        if worker.periodic_callbacks.get("taskmeter") is self._ticking:
+            del worker.periodic_callbacks["taskmeter"]
+        contained(self.errors, "goodbye", self._send)(monotonic())
         self.reporting = False
         contained(self.errors, "unplug", self.recording.remove)()
         if self._due is not None:
             worker.loop.remove_timeout(self._due)
-        if worker.extensions.get(EXTENSION) is self:
-            del worker.extensions[EXTENSION]
-        if worker.handlers.get(REPORT_OP) == self.serve_report:
-            del worker.handlers[REPORT_OP]
+        if worker.handlers.get(FLUSH_OP) == self.serve_flush:
+            del worker.handlers[FLUSH_OP]
         if self._mount is not None:
             contained(self.errors, "unmount", self._mount.unmount)()
-
-    def _take_over(self, now: float, wall: float) -> None:
-        for task in dask_internals.running_tasks(self.worker):
-            began = dask_internals.code_start(task)
-            age = 0.0 if began is None else max(0.0, wall - began)
-            self._live[task.key] = live = _Live(task.run_id, now, wall, len(task.startstops))
-            live.begun = True
-            self.ledger.start(task.key, task.run_id, task.prefix, now - age, metered_from=now)
-            if dask_internals.has_seceded(self.worker, task):
-                self.ledger.secede(task.key, task.run_id, now)
 
     # Hooks
 
     def transition(self, key: Key, start: str, finish: str, **kwargs: Any) -> None:  # noqa: ARG002
         """Note what a transition of a task means for its attempt."""
         try:
-            self._note_threads(monotonic())
-            if finish == "executing" or (start in ACTIVE and key in self._live):
-                self._note(key, start, finish)
+            now = monotonic()
+            self._note_threads(now)
+            if finish == "executing" or (start in ACTIVE and key in self._executions):
+                ended = self._executions.note(key, start, finish, now)
+                if ended is not None:
+                    self._read_cpu_of_ended(ended, now)
+                    self._executions.end(ended, now)
                 if self._due is None and self.reporting:
-                    self._schedule()
+                    self._schedule(now)
             elif finish == "waiting":
-                self.recording.received(key, monotonic())
+                self.recording.received(key, now)
             elif finish not in PENDING:
                 self.recording.dropped(key)
         except Exception:  # noqa: BLE001 (our bug must not be Dask's)
             count_error(self.errors, "worker transition")
 
     def _note_threads(self, now: float) -> None:
-        self._threads.change(dask_internals.states_of_threads(self.worker), now)
+        states = dask_internals.states_of_threads(self.worker, self._rejoined)
+        self._threads.change(states, now)
 
-    def _note(self, key: Key, start: str, finish: str) -> None:
-        now = monotonic()
-        task = dask_internals.worker_task(self.worker, key)
-        if task is None:
-            self._end(key, None, "cancelled", now)
-            return
-        event = meaning(
-            start=start,
-            finish=finish,
-            state=task.state,
-            running=dask_internals.holds_slot_or_seceded(self.worker, task),
-            seceded=dask_internals.has_seceded(self.worker, task),
-        )
-        if event is None:
-            return
-        if event == "start":
-            if key in self._live:
-                self._end(key, None, "cancelled", now)
-            self._live[key] = _Live(task.run_id, now, time(), len(task.startstops))
-            self.ledger.start(key, task.run_id, task.prefix, now)
-            self.recording.started(key, task.prefix, now)
-            return
-        run_id = self._live[key].run_id
-        if event == "secede":
-            self._begin(key, task, now)
-            self._live[key].seceded = True
-            self.ledger.secede(key, run_id, now)
-        elif event in {"cancel", "resume"}:
-            self.ledger.cancel(key, run_id, cancelled=event == "cancel")
+    # Looking at threads
+
+    def _look(self, now: float) -> None:
+        """Bring the ledger to what the threads do now."""
+        for ended in self._executions.unseen_ends():
+            self._read_cpu_of_ended(ended, now)
+            self._executions.end(ended, now)
+        if not len(self.ledger):
+            self._rejoined = 0
         else:
-            self._end(key, task, event, now)
+            threads = dask_internals.threads_of_tasks(self.worker)
+            self._move(threads, now)
+            self._read_cpu(threads, now)
+        self._looked = now
+        self._note_threads(now)
 
-    def _begin(self, key: Key, task: Any, now: float) -> None:
-        """Move an attempt's start from the hook to its code, once that is known."""
-        live = self._live[key]
-        began = dask_internals.code_start(task)
-        if live.begun or began is None or began < live.hooked_wall:
-            return
-        # A difference on one clock; a wall clock that was set meanwhile must not hurt.
-        late = min(max(0.0, began - live.hooked_wall), now - live.hooked)
-        self.ledger.correct_start(key, live.run_id, live.hooked + late)
-        live.begun = True
-
-    def _end(self, key: Key, task: Any | None, outcome: str, now: float) -> None:
-        seconds = None
-        live = self._live[key]
-        if task is not None:
-            self._begin(key, task, now)
-            seconds = dask_internals.compute_seconds(task.startstops, skip=live.earlier)
-        del self._live[key]
-        cpu = self._cpu.end(key, dask_internals.thread_of_result(self.worker, key), now)
-        if cpu is not None:
-            self.ledger.note_cpu(key, live.run_id, cpu, now, moved=True)
-        took = self.ledger.end(key, live.run_id, outcome, now, seconds)
-        if took is not None and task is not None:
-            self.recording.ended(
-                task,
-                outcome,
-                start=now - took,
-                stop=now,
-                seconds=took,
-                earlier=live.earlier,
-                seceded=live.seceded,
-            )
-
-    def _sweep(self, now: float) -> None:
-        """End the attempts whose end no transition told, such as a key scattered meanwhile."""
-        for key in tuple(self._live):
-            task = dask_internals.worker_task(self.worker, key)
-            if task is not None and dask_internals.holds_slot_or_seceded(self.worker, task):
-                self._begin(key, task, now)
+    def _move(self, threads: dict[Key, int], now: float) -> None:
+        worker, ledger = self.worker, self.ledger
+        executing = []
+        for key, live in self._executions.items():
+            task = dask_internals.worker_task(worker, key)
+            if task is not None:
+                executing.append(
+                    Executing(
+                        key=key,
+                        executor=live.executor,
+                        seceded=dask_internals.has_seceded(worker, task),
+                        coroutine=dask_internals.is_coroutine(task),
+                    )
+                )
+        executors = {attempt.executor for attempt in executing}
+        found = phases(
+            executing,
+            threads=threads,
+            pooled=dask_internals.pooled_threads(worker),
+            backlogs={name: dask_internals.executor_backlog(worker, name) for name in executors},
+        )
+        self._rejoined = 0
+        for attempt in executing:
+            live = self._executions[attempt.key]
+            phase, before = found[attempt.key], ledger.phase(attempt.key, live.run_id)
+            if phase == before:
+                if phase == COMPUTING and not live.begun:
+                    self._begin(attempt.key, live, now)
             else:
-                kept = task is not None and task.state == "memory"
-                self._end(key, task, "ok" if kept else "cancelled", now)
+                at = now
+                if before == WAITING:
+                    at = min(now, max(self._looked, self._executions.freed_at(live.executor)))
+                elif before == SECEDED:
+                    # it rejoined some time since the last look
+                    at = (self._looked + now) / 2
+                live.begun = True
+                ledger.handle(Moved(key=attempt.key, run_id=live.run_id, phase=phase, at=at))
+            live.seceded |= phase == SECEDED
+            self._rejoined += attempt.seceded and phase == COMPUTING
 
-    def _note_cpu(self, now: float) -> None:
+    def _begin(self, key: Key, live: Execution, now: float) -> None:
+        """Move an attempt's start from the hook to its code, once that is known."""
+        task = dask_internals.worker_task(self.worker, key)
+        began = None if task is None else dask_internals.code_start(task)
+        if began is not None and began >= live.hooked_wall:
+            # A difference on one clock; a wall clock that was set meanwhile must not hurt.
+            late = min(max(0.0, began - live.hooked_wall), now - live.hooked)
+            self.ledger.handle(Began(key=key, run_id=live.run_id, at=live.hooked + late))
+            live.begun = True
+
+    def _read_cpu(self, threads: dict[Key, int], now: float) -> None:
         """Read the CPU clocks of attempts in flight, and see where those are that stand still."""
         if not self._cpu:
             return
-        for key, thread in dask_internals.threads_of_tasks(self.worker).items():
-            live = self._live.get(key)
-            found = None if live is None else self._cpu.read(key, thread, now)
-            if live is not None and found is not None:
-                seconds, moved = found
-                frame = "" if moved or now - live.hooked < FRAME_AFTER else innermost_frame(thread)
-                self.ledger.note_cpu(key, live.run_id, seconds, now, moved=moved, frame=frame)
-
-    # Reports
-
-    def _schedule(self) -> None:
-        """Have a report sent soon, together with what Dask itself has to tell of the change."""
-        wait = max(0.0, self._earliest - monotonic())
-        self._due = self.worker.loop.call_later(wait, self._send)
-
-    def _send(self) -> None:
-        self._due = None
-        gap = dask_internals.report_gap(self.worker) / REPORTS_A_HEARTBEAT
-        self._earliest = monotonic() + gap
-        if not self.reporting or self.worker.status.name not in {"running", "paused"}:
-            return
-        try:
-            self.worker.batched_send({"op": STREAM_OP, "data": self._report()})
-        except Exception:  # noqa: BLE001 (the next heartbeat brings it)
-            count_error(self.errors, "worker send")
-
-    def _tend(self) -> None:
-        now = monotonic()
-        if now >= self._next_parcel:
-            self._next_parcel = now + dask_internals.report_gap(self.worker)
-            self._tell()
-
-    def _tell(self, *, report: bool = False) -> None:
-        """Send what was measured, if there is something and somebody to send it to."""
-        try:
-            parcel = self._collect()
-            if self.reporting and (parcel is not None or report):
-                self.worker.batched_send(
-                    {
-                        "op": STREAM_OP,
-                        "data": self._report() if report else b"",
-                        "samples": b"" if parcel is None else pack_parcel(parcel),
-                    }
+        for key, thread in threads.items():
+            live = self._executions.get(key)
+            reading = None if live is None else self._cpu.read(key, thread, now)
+            if live is not None and reading is not None:
+                seconds, advanced = reading
+                still = not advanced and now - live.hooked >= FRAME_AFTER
+                frame = innermost_frame(thread) if still else ""
+                self.ledger.handle(
+                    CpuRead(
+                        key=key,
+                        run_id=live.run_id,
+                        seconds=seconds,
+                        at=now,
+                        advanced=advanced,
+                        frame=frame,
+                    )
                 )
-        except Exception:  # noqa: BLE001 (the worker works on)
-            count_error(self.errors, "worker samples")
 
-    def _collect(self) -> Parcel | None:
-        """Take what was measured into the worker's own figures, and give it."""
+    def _read_cpu_of_ended(self, ended: Execution, now: float) -> None:
+        thread = dask_internals.thread_of_result(self.worker, ended.key)
+        cpu = self._cpu.end(ended.key, thread, now)
+        if cpu is not None:
+            self.ledger.handle(
+                CpuRead(key=ended.key, run_id=ended.run_id, seconds=cpu, at=now, advanced=True)
+            )
+
+    # Messages
+
+    def _schedule(self, now: float) -> None:
+        """Have a message sent soon, together with what Dask itself has to tell of the change."""
+        self._due = self.worker.loop.call_later(max(0.0, self._earliest - now), self._send_due)
+
+    def _send_due(self) -> None:
+        self._due = None
+        contained(self.errors, "worker send", self._send)(monotonic())
+
+    def _tick(self) -> None:
         now = monotonic()
-        parcel = self.recording.parcel(now)
-        own = self._own_fleet
-        if parcel is not None:
-            own.take(self.worker.address, parcel, now)
-        own.measurements.fold()
-        own.measurements.tick(now)
-        return parcel
+        if now >= self._next_message:
+            self._send(now)
+        elif self._executions.any_seceded:
+            self._look(now)
 
-    def heartbeat(self) -> bytes:
-        """Return what rides on the worker's heartbeat; an empty report where there is a fault."""
-        try:
-            return self._report()
-        except Exception:  # noqa: BLE001 (a heartbeat that raises closes the worker)
-            count_error(self.errors, "worker heartbeat")
-            return b""
+    def _send(self, now: float) -> None:
+        """Make a message of all that changed, for the worker's own figures and the scheduler."""
+        gap = dask_internals.report_gap(self.worker)
+        self._earliest = now + gap / MESSAGES_A_HEARTBEAT
+        self._next_message = now + gap
+        self._look(now)
+        samples = self.recording.take(now, MOST_SERIES)
+        message = self.writer.write(now, samples, self.errors)
+        if self.reporting:
+            self._waiting.append(pack_message(message))
+            self._flush()
+            more = len(samples.values) + len(samples.distributions) >= MOST_SERIES
+            if more and self._due is None:
+                self._schedule(now)
+        contained(self.errors, "worker account", self._take_own)(message, now)
 
-    def serve_report(self, comm: Any = None, *, samples: bool = False) -> Any:  # noqa: ARG002 (Dask's handlers get a comm)
-        """Return a fresh report with everything in it, for a snapshot that shall be exact.
+    def _take_own(self, message: Message, now: float) -> None:
+        self.account.apply(self.worker.address, message, now)
+        self.account.distributions.fold()
+        self.account.distributions.tick(now)
 
-        Parameters
-        ----------
-        comm
-            The caller's.
-        samples
-            Give what was measured, too: then the answer is ``{"data": report, "samples": parcel}``.
+    def _flush(self) -> None:
+        """Send what waits, if there is a connection; it is told in any status of the worker."""
+        while self._waiting and dask_internals.is_connected(self.worker):
+            self.worker.batched_send({"op": STREAM_OP, "data": self._waiting.popleft()})
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft()
+            self.errors["dropped message"] = self.errors.get("dropped message", 0) + 1
+
+    def serve_flush(self, comm: Any = None) -> int:  # noqa: ARG002 (Dask's handlers get a comm)
+        """Tell the scheduler what it does not know yet; return the number of the last message.
+
+        The message itself takes the ordered stream.
         """
-        try:
-            report = self._report(full=True)
-            if not samples:
-                return report
-            parcel = self._collect()
-            return {
-                "data": report,
-                "samples": b"" if parcel is None else pack_parcel(parcel),
-            }
-        except Exception:  # noqa: BLE001 (the scheduler goes on with the last report)
-            count_error(self.errors, "worker report")
-            return b""
+        contained(self.errors, "flush", self._send)(monotonic())
+        return self.writer.number
 
-    def _report(self, *, full: bool = False) -> bytes:
-        return pack(self._make_report(self.reporter, monotonic(), full=full))
-
-    def _make_report(self, reporter: Reporter, now: float, *, full: bool) -> Report:
-        self._sweep(now)
-        self._note_cpu(now)
-        self._note_threads(now)
-        capacity = WorkerCapacity(seconds=self._threads.totals(now), threads=self._threads.levels)
-        return reporter.report(
-            now, full=full, errors=self.errors, version=__version__, capacity=capacity
-        )
+    # Reading
 
     def scrape(self) -> Snapshot:
-        """Return what a scrape shall show."""
-        return self.ratchet.hold(self.snapshot())
+        """Return what a scrape may show."""
+        return self.export.look(self.snapshot())
 
     def snapshot(self) -> Snapshot:
         """Return the worker's own figures, exact to this instant."""
-        self._tell()
         now = monotonic()
-        report = self._make_report(self._own, now, full=True)
-        self._own_fleet.apply(self.worker.address, report, now)
-        return self._own_fleet.snapshot(now, at=time(), start=self.start)
+        self._send(now)
+        return read(self.account, now, at=time(), start=self.start)

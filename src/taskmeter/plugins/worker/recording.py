@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.names import bounded
 from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.worker.digests import Add, Digests, series_of
-from taskmeter.protocol.sample_buffers import Samples
-from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.message import Samples
+from taskmeter.protocol.sample_buffers import SampleBuffers
 from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
@@ -24,6 +25,9 @@ from taskmeter.protocol.series import (
     Series,
 )
 from taskmeter.snapshots.stats import COMPUTE, THREAD_NONCPU
+
+#: Input bytes are looked at of attempts that take longer; of others it would cost too much.
+LOOK_AT_INPUTS = 0.1
 
 #: The activity that Dask cannot name.
 OTHER = "other"
@@ -66,18 +70,16 @@ class Recording:
     ----------
     worker
         The worker.
-    meter
-        Identity of its meter.
     errors
         ``{where: times}``, which errors are counted in.
     limit
         The most series to keep apart.
     """
 
-    def __init__(self, worker: Any, *, meter: str, errors: dict[str, int], limit: int) -> None:
+    def __init__(self, worker: Any, *, errors: dict[str, int], limit: int) -> None:
         self.worker = worker
         self.errors = errors
-        self.samples = Samples(meter, limit=limit)
+        self.samples = SampleBuffers(limit=limit)
         #: {key: when a task came that has not started}
         self._received: dict[Key, float] = {}
         #: {prefix: attempts that seceded and ended, whose activities are about to come}
@@ -91,9 +93,9 @@ class Recording:
             self.worker.digests = self._digests.chained
         self._digests.close()
 
-    def parcel(self, now: float) -> Parcel | None:
-        """Return what was recorded since the last parcel; None if nothing was."""
-        return self.samples.parcel(now)
+    def take(self, now: float, most: int) -> Samples:
+        """Return what was recorded since the last call, of so many series at most."""
+        return self.samples.take(now, most)
 
     # Waits
 
@@ -118,11 +120,14 @@ class Recording:
         task: Any,
         outcome: str,
         *,
+        prefix: str,
+        run_id: int,
         start: float,
         stop: float,
         seconds: float,
         earlier: int,
         seceded: bool = False,
+        told: bool = False,
     ) -> None:
         """Record what is known of an attempt that ended.
 
@@ -132,14 +137,17 @@ class Recording:
             The worker's TaskState.
         outcome
             How it ended; a duration is recorded of ok and failed ones.
+        prefix, run_id
+            What it counts under, and which attempt.
         start, stop, seconds
             When, on the monotonic clock, and how long.
         earlier
             So many of its startstops were there when its code started.
         seceded
             It left the thread pool before.
+        told
+            The scheduler was told of it while it ran.
         """
-        prefix = task.prefix
         if seceded and outcome == "ok":
             self._seceded[prefix] = self._seceded.get(prefix, 0) + 1
         for action, took in actions(task.startstops, earlier):
@@ -150,14 +158,18 @@ class Recording:
         ok = outcome == "ok"
         self.samples.attempt(
             key=task.key,
+            run_id=run_id,
             prefix=prefix,
-            group=dask_internals.group_of(task.key),
+            group=bounded(dask_internals.group_of(task.key)),
             span_id=dask_internals.span_id(task),
             start=start,
             stop=stop,
             seconds=seconds,
             ok=ok,
             output_bytes=dask_internals.output_bytes(task) if ok else None,
+            input_bytes=dask_internals.input_bytes(task) if seconds >= LOOK_AT_INPUTS else None,
+            seceded=seceded,
+            told=told,
         )
 
     # Events that Dask digests

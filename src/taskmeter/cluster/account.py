@@ -1,0 +1,475 @@
+"""The account of the whole cluster: what workers told, and what the scheduler knows by itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from taskmeter.attempts.attempt import OTHER, STALLED_SECONDS, Key
+from taskmeter.attempts.idle_reasons import EMPTY, STATES
+from taskmeter.attempts.ledger import AttemptState
+from taskmeter.attempts.names import bounded
+from taskmeter.attempts.running_sum import RunningSum
+from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow
+from taskmeter.cluster.distributions import Distributions
+from taskmeter.cluster.idle_sums import FREE, IdleSums
+from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, WorkerState
+from taskmeter.protocol.message import Message
+from taskmeter.protocol.series import Series
+from taskmeter.protocol.validate import MOST_SECONDS
+
+#: How many meters that left are remembered, to recognise their last messages.
+_REMEMBERED = 1_024
+
+#: Kinds of error names that are kept apart.
+_MOST_ERRORS = 100
+
+
+class ClusterAccount:
+    """Account of the whole cluster.
+
+    An event costs O(1), or as much as it brings; reading costs O(prefixes). At every instant
+    compute and idle seconds add up to the thread seconds. What is in flight grows as long as its
+    worker is there and the scheduler knows of no end.
+
+    Parameters
+    ----------
+    at
+        The beginning, on a monotonic clock.
+    max_prefixes
+        Prefixes that keep their name; the rest share ``__other__``.
+    distributions
+        Keeps the distributions; by default one with its own defaults.
+    stalled_seconds
+        An attempt is stalled when its CPU clock has stood still for so long.
+    """
+
+    def __init__(
+        self,
+        *,
+        at: float = 0.0,
+        max_prefixes: int = 10_000,
+        distributions: Distributions | None = None,
+        stalled_seconds: float = STALLED_SECONDS,
+    ) -> None:
+        self.max_prefixes = max_prefixes
+        self.stalled_seconds = stalled_seconds
+        self.distributions = Distributions(at=at) if distributions is None else distributions
+        self.idle = IdleSums(at)
+        #: {what: times} something was ignored or went wrong, here or on a worker
+        self.errors: dict[str, int] = {}
+        #: attempts and values left out of every figure
+        self.invalid = 0
+        #: when the latest message came, or the capacity changed
+        self.heard = at
+        #: {address: what is known of it}
+        self.workers: dict[str, WorkerState] = {}
+        #: {prefix: its row}, in the order they were first seen
+        self.rows: dict[str, PrefixRow] = {}
+        #: {key: its attempt in flight that the scheduler waits for}: read by the scheduler's hook
+        self.awaited: dict[Key, Attempt] = {}
+        #: {meter: what may still come of it}
+        self._departed: OrderedDict[str, Departed] = OrderedDict()
+        self._thread_seconds = RunningSum()
+        #: capacity of workers without a meter, and compute seconds of the attempts on them
+        self._unmetered = RunningSum()
+        self._unmetered_compute = PrefixRow()
+
+    # Workers
+
+    @property
+    def nthreads(self) -> int:
+        """Threads there are now."""
+        return sum(worker.nthreads for worker in self.workers.values())
+
+    def join(self, address: str, nthreads: int, at: float) -> None:
+        """Note that a worker came."""
+        if address in self.workers:
+            self.leave(address, at)
+        worker = WorkerState(address, nthreads, at, self.idle.backlog_seconds(at))
+        self.workers[address] = worker
+        self._thread_seconds.start(at, nthreads)
+        self.idle.start(worker.threads, at)
+        self.heard = max(self.heard, at)
+
+    def leave(self, address: str, at: float, ends: Iterable[KnownEnd] = ()) -> None:
+        """Note that a worker went away.
+
+        What it did stays. Its attempts that the scheduler knows to have ended count as they did;
+        the others in flight become lost.
+
+        Parameters
+        ----------
+        address
+            Which worker; nothing happens if it is not known.
+        at
+            When it went.
+        ends
+            Ends that the scheduler heard of since the worker's latest message.
+        """
+        worker = self.workers.pop(address, None)
+        if worker is None:
+            return
+        self.distributions.depart(address)
+        departed = Departed(number=worker.number)
+        self._book(worker, departed, ends)
+        for attempt in worker.running.values():
+            compute, seceded = attempt.used(at)
+            used = (attempt.prefix, compute, seceded, attempt.cpu_seconds or 0.0)
+            self._drop(attempt)
+            self._add(worker, "lost", *used)
+            departed.lost[attempt.number] = used
+        self._thread_seconds.settled += worker.thread_seconds(at)
+        self._thread_seconds.stop(worker.joined, worker.nthreads)
+        self._settle(worker, at, worker.threads)
+        self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
+        if worker.estimated:
+            self._unmetered.settled += worker.nthreads * (at - worker.settled_at)
+            self._unmetered.stop(worker.settled_at, worker.nthreads)
+        if worker.meter:
+            self._remember(worker.meter, departed)
+        self.heard = max(self.heard, at)
+
+    def _book(self, worker: WorkerState, departed: Departed, ends: Iterable[KnownEnd]) -> None:
+        """Count ends that the scheduler knows of, since the worker may never tell them."""
+        in_flight = {attempt.key: attempt for attempt in worker.running.values()}
+        for end in ends:
+            attempt = in_flight.pop(end.key, None)
+            seceded = cpu = 0.0
+            seconds = end.seconds
+            if attempt is not None:
+                compute, seceded = attempt.used(end.at)
+                cpu = attempt.cpu_seconds or 0.0
+                if seconds is None:
+                    seconds = compute + seceded
+                self._drop(attempt)
+                del worker.running[attempt.number]
+            if seconds is None or not 0 <= seconds <= MOST_SECONDS:
+                continue
+            booked = Booked(
+                prefix=self.admit(end.prefix),
+                ok=end.ok,
+                compute=max(0.0, seconds - seceded),
+                seceded=seceded,
+                cpu=cpu,
+            )
+            self._add(worker, booked.outcome, booked.prefix, booked.compute, seceded, cpu)
+            self.distributions.record(booked.series, booked.length)
+            departed.booked.append(booked)
+
+    def _remember(self, meter: str, departed: Departed) -> None:
+        self._departed[meter] = departed
+        while len(self._departed) > _REMEMBERED:
+            self._departed.popitem(last=False)
+
+    # Messages
+
+    def apply(
+        self,
+        address: str,
+        message: Message,
+        at: float,
+        *,
+        interval: float = 0.5,
+        estimated: bool = False,
+        span: Callable[[str], tuple[str, ...]] = lambda span_id: (),  # noqa: ARG005 (none known)
+    ) -> bool:
+        """Take in a message.
+
+        Parameters
+        ----------
+        address
+            The worker that sent it.
+        message
+            What it says.
+        at
+            When it came, on this clock.
+        interval
+            Seconds until the next one is expected.
+        estimated
+            It was made on the scheduler, for a worker without a meter of its own.
+        span
+            Gives the name of a span by its identity.
+
+        Returns
+        -------
+        bool
+            False if it was ignored: it had come before, or the worker is not known.
+        """
+        worker = self.workers.get(address)
+        if worker is None or (message.meter in self._departed and message.meter != worker.meter):
+            return self._apply_late(address, message, at, span)
+        if worker.meter != message.meter:
+            if worker.meter and not worker.estimated and estimated:
+                return False
+            self._change_meter(worker, message.meter, at, estimated=estimated)
+        elif message.number <= worker.number:
+            return False
+        if message.number > worker.number + 1 and worker.number:
+            self.count("lost message")
+        worker.number, worker.received, worker.interval = message.number, at, interval
+        worker.version = message.version
+        self._take_totals(worker, message)
+        self._take_attempts(worker, message, at)
+        if not estimated:
+            self._take_threads(worker, message, at)
+        self._take_samples(address, message, at, span)
+        self.heard = max(self.heard, at)
+        return True
+
+    def _apply_late(
+        self, address: str, message: Message, at: float, span: Callable[[str], tuple[str, ...]]
+    ) -> bool:
+        """Take in the last message of a worker that has left: it knows best what ended there."""
+        departed = self._departed.get(message.meter)
+        if departed is None or message.number <= departed.number:
+            return False
+        departed.number = message.number
+        known = self._take_back(departed)
+        for number in message.ended:
+            lost = departed.lost.pop(number, None)
+            if lost is not None:
+                self._add(None, "lost", *lost, times=-1)
+        for name, totals in message.totals.items():
+            prefix = self.admit(name)
+            row = self.rows[prefix]
+            row.changed = True
+            row.tally.add_totals(totals)
+            ok = totals.attempts["ok"]
+            unheard = ok.count - known.get(prefix, 0)
+            if unheard > 0:
+                # results that the scheduler never got
+                row.tally.relabel("ok", "lost", unheard, ok.seconds * unheard / ok.count)
+        self._take_samples(address, message, at, span)
+        return True
+
+    def _take_back(self, departed: Departed) -> dict[str, int]:
+        """Undo what was counted for a worker; return ``{prefix: results the scheduler has}``."""
+        known: dict[str, int] = {}
+        lengths: dict[Series, list[float]] = {}
+        for booked in departed.booked:
+            used = (booked.compute, booked.seceded, booked.cpu)
+            self._add(None, booked.outcome, booked.prefix, *used, times=-1)
+            lengths.setdefault(booked.series, []).append(booked.length)
+            known[booked.prefix] = known.get(booked.prefix, 0) + booked.ok
+        for series, values in lengths.items():
+            self.distributions.take_back(series, values)
+        departed.booked = []
+        return known
+
+    def _change_meter(self, worker: WorkerState, meter: str, at: float, *, estimated: bool) -> None:
+        """Begin with another meter of a worker, which counts from now on what is running."""
+        for attempt in worker.running.values():
+            # the time so far is kept, without an outcome
+            compute, seceded = attempt.used(at)
+            self._drop(attempt)
+            for row in self._rows_of(attempt):
+                row.computing.settled += compute
+                row.seceding.settled += seceded
+            worker.ended_compute += compute
+        worker.running.clear()
+        if worker.meter:
+            self._remember(worker.meter, Departed(number=worker.number))
+        worker.meter, worker.number = meter, 0
+        if estimated and not worker.estimated:
+            self._settle(worker, at, dict.fromkeys(STATES, 0.0))
+            self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
+            worker.threads = dict.fromkeys(STATES, 0.0)
+            self._restart(worker, at)
+            self._unmetered.start(at, worker.nthreads)
+        elif worker.estimated and not estimated:
+            self._unmetered.settled += worker.nthreads * (at - worker.settled_at)
+            self._unmetered.stop(worker.settled_at, worker.nthreads)
+            self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
+            self._restart(worker, at)
+        worker.estimated = estimated
+
+    def _take_totals(self, worker: WorkerState, message: Message) -> None:
+        for name, totals in message.totals.items():
+            row = self.rows[self.admit(name)]
+            row.changed = True
+            row.tally.add_totals(totals)
+            worker.ended_compute += totals.compute_seconds
+            if worker.estimated:
+                self._unmetered_compute.tally.add_totals(totals)
+        self.invalid += message.invalid
+        for where, times in message.errors.items():
+            self.count(where, times)
+
+    def _take_attempts(self, worker: WorkerState, message: Message, at: float) -> None:
+        for number in message.ended:
+            attempt = worker.running.pop(number, None)
+            if attempt is not None:
+                self._drop(attempt)
+        for start in message.started:
+            attempt = Attempt(
+                worker.address, start.number, start.key, start.run_id, self.admit(start.prefix)
+            )
+            attempt.estimated = worker.estimated
+            worker.running[start.number] = attempt
+        for state in message.states:
+            attempt = worker.running.get(state.number)
+            if attempt is not None and not attempt.over:
+                self._take_state(attempt, state, at)
+
+    def _take_state(self, attempt: Attempt, state: AttemptState, at: float) -> None:
+        rows = self._rows_of(attempt)
+        if attempt.known:
+            for row in rows:
+                row.remove(attempt)
+        attempt.set(state, at, self.stalled_seconds)
+        for row in rows:
+            row.add(attempt)
+        if not attempt.cancelled:
+            self.awaited[attempt.key] = attempt
+        elif self.awaited.get(attempt.key) is attempt:
+            del self.awaited[attempt.key]
+
+    def _take_threads(self, worker: WorkerState, message: Message, at: float) -> None:
+        """Settle what the worker's threads did since its last message, and go on from there.
+
+        Its own clock tells in which proportions, this one how much there was in all.
+        """
+        told = sum(message.thread_seconds.values())
+        capacity = worker.nthreads * (at - worker.settled_at)
+        if told > 0:
+            seconds = {s: message.thread_seconds[s] * capacity / told for s in STATES}
+            self._settle(worker, at, seconds, rate=False)
+        else:
+            self._settle(worker, at, worker.threads)
+        self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
+        threads = sum(message.threads.values())
+        if threads > 0:
+            worker.threads = {s: message.threads[s] * worker.nthreads / threads for s in STATES}
+        self._restart(worker, at)
+
+    def _settle(
+        self, worker: WorkerState, at: float, threads: Mapping[str, float], *, rate: bool = True
+    ) -> None:
+        """Settle a worker's free threads from `settled_at` on: numbers of threads, or seconds."""
+        passed = at - worker.settled_at
+        free = {state: threads[state] * (passed if rate else 1.0) for state in FREE}
+        backlog = self.idle.backlog_seconds(at) - worker.backlog
+        share = min(1.0, max(0.0, backlog / passed)) if passed > 0 else 0.0
+        held_back = free[EMPTY] * share
+        self.idle.settle(free, held_back)
+        for state in FREE:
+            worker.free_seconds[state] += free[state]
+        worker.held_back += held_back
+
+    def _restart(self, worker: WorkerState, at: float) -> None:
+        worker.settled_at = at
+        worker.backlog = self.idle.backlog_seconds(at)
+        self.idle.start(worker.threads, at)
+
+    def _take_samples(
+        self,
+        address: str,
+        message: Message,
+        at: float,
+        span: Callable[[str], tuple[str, ...]],
+    ) -> None:
+        self.invalid += message.samples.invalid
+        self.distributions.take(
+            message.samples,
+            address,
+            at,
+            admit=self.admit,
+            span=span,
+            present=self.workers.__contains__,
+        )
+
+    # What the scheduler knows by itself
+
+    def end(self, attempt: Attempt, at: float, seconds: float | None) -> None:
+        """Note that an awaited attempt is over, as the scheduler knows before its worker tells.
+
+        Parameters
+        ----------
+        attempt
+            One of `awaited`.
+        at
+            When the scheduler heard of it.
+        seconds
+            How long it took, as Dask measured; None if it did not say.
+        """
+        self.awaited.pop(attempt.key, None)
+        if not attempt.over:
+            for row in self._rows_of(attempt):
+                row.remove(attempt)
+            attempt.stop(at, seconds)
+            for row in self._rows_of(attempt):
+                row.add(attempt)
+
+    def record(self, series: Series, value: float) -> None:
+        """Record a value that was measured here."""
+        self.distributions.record(series._replace(prefix=self.admit(series.prefix)), value)
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Count something that went wrong."""
+        if what not in self.errors and len(self.errors) >= _MOST_ERRORS:
+            what = OTHER
+        self.errors[what] = self.errors.get(what, 0) + times
+
+    def admit(self, prefix: str) -> str:
+        """Return the name that a prefix counts under, and have a row for it."""
+        name = bounded(prefix)
+        if name not in self.rows:
+            if len(self.rows) >= self.max_prefixes:
+                name = OTHER
+            if name not in self.rows:
+                self.rows[name] = PrefixRow()
+        return name
+
+    # Reading
+
+    def thread_seconds(self, now: float) -> float:
+        """Return the capacity up to an instant."""
+        return self._thread_seconds.value(now)
+
+    def compute_seconds(self, now: float) -> float:
+        """Return the compute seconds of all prefixes up to an instant."""
+        return sum(row.compute(now) for row in self.rows.values())
+
+    def unknown_seconds(self, now: float) -> float:
+        """Return thread seconds of workers without a meter in which no attempt was seen."""
+        unknown = self._unmetered.value(now) - self._unmetered_compute.compute(now)
+        return max(0.0, unknown)
+
+    def in_flight(self) -> Iterator[Attempt]:
+        """Iterate over the attempts in flight that are not known to be over."""
+        for worker in self.workers.values():
+            for attempt in worker.running.values():
+                if attempt.known and not attempt.over:
+                    yield attempt
+
+    # Rows
+
+    def _add(
+        self,
+        worker: WorkerState | None,
+        outcome: str,
+        prefix: str,
+        compute: float,
+        seceded: float = 0.0,
+        cpu: float = 0.0,
+        *,
+        times: int = 1,
+    ) -> None:
+        row = self.rows[prefix]
+        row.changed = True
+        row.tally.add(outcome, compute, seceded, cpu, times=times)
+        if worker is not None and worker.estimated:
+            self._unmetered_compute.tally.add(outcome, compute, seceded, cpu, times=times)
+
+    def _rows_of(self, attempt: Attempt) -> tuple[PrefixRow, ...]:
+        row = self.rows[attempt.prefix]
+        return (row, self._unmetered_compute) if attempt.estimated else (row,)
+
+    def _drop(self, attempt: Attempt) -> None:
+        """Take an attempt out of what is in flight."""
+        if attempt.known:
+            for row in self._rows_of(attempt):
+                row.remove(attempt)
+        if self.awaited.get(attempt.key) is attempt:
+            del self.awaited[attempt.key]

@@ -1,0 +1,154 @@
+"""What is exported: counters that never fall, though what is known of the past is revised."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from taskmeter.attempts.attempt import AttemptTotals
+from taskmeter.attempts.increments import nearest_increments
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
+
+_Name = TypeVar("_Name", bound=Hashable)
+
+
+class MonotoneExport:
+    """The one place where counters are held monotone.
+
+    Snapshots tell the truth as it is known, and later ones may know better about the same past. A
+    counter may not fall, and compute and idle seconds must add up to the thread seconds at every
+    look. So at each look, of the truth T(t) and the growth D of the thread seconds, the increments
+    of what is exported are those that are not negative, add up to D, and are nearest to T - E: the
+    Euclidean projection on a simplex. Where everything was known in time, E is T. Where not, E
+    catches up at the pace of the capacity.
+
+    Counters outside that sum keep their highest value so far.
+    """
+
+    def __init__(self) -> None:
+        #: {prefix: its place in `_compute`}
+        self._places: dict[str, int] = {}
+        self._compute = np.zeros(0)
+        #: {reason: idle seconds}
+        self._idle: dict[str, float] = {}
+        self._thread_seconds = 0.0
+        self._reported_at: float | None = None
+        #: {prefix: what was exported of it last}
+        self._prefixes: dict[str, PrefixStats] = {}
+        #: {(context, activity): totals} outside of tasks
+        self._outside: Mapping[tuple[str, str], ActivityTotals] = {}
+        #: {state: worker seconds}
+        self._worker_states: Mapping[str, float] = {}
+
+    def look(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot as it may be exported after all those before it.
+
+        Where figures carry the time of the workers' messages, they stay as they were exported until
+        the next message.
+        """
+        if snapshot.reported_at is not None and snapshot.reported_at == self._reported_at:
+            return replace(
+                snapshot,
+                prefixes={n: self._prefixes.get(n, s) for n, s in snapshot.prefixes.items()},
+                thread_seconds=self._thread_seconds,
+                idle_seconds=dict(self._idle),
+                activity_totals=dict(self._outside),
+                worker_state_seconds=dict(self._worker_states),
+            )
+        self._reported_at = snapshot.reported_at
+        compute = self._grow(snapshot)
+        self._prefixes = {
+            name: self._held(stats, seconds, self._prefixes.get(name))
+            for (name, stats), seconds in zip(snapshot.prefixes.items(), compute, strict=True)
+        }
+        self._outside = _highest_totals(snapshot.activity_totals, self._outside)
+        self._worker_states = _highest(snapshot.worker_state_seconds, self._worker_states)
+        return replace(
+            snapshot,
+            prefixes=self._prefixes,
+            thread_seconds=self._thread_seconds,
+            idle_seconds=dict(self._idle),
+            activity_totals=self._outside,
+            worker_state_seconds=self._worker_states,
+        )
+
+    def _grow(self, snapshot: Snapshot) -> list[float]:
+        """Let compute and idle seconds grow by as much as the thread seconds did."""
+        for name in snapshot.prefixes:
+            self._places.setdefault(name, len(self._places))
+        places = [self._places[name] for name in snapshot.prefixes]
+        exported = np.zeros(len(self._places))
+        exported[: self._compute.size] = self._compute
+        reasons = [*{**self._idle, **snapshot.idle_seconds}]
+        wanted = -exported
+        wanted[places] += [stats.compute_seconds for stats in snapshot.prefixes.values()]
+        idle = [snapshot.idle_seconds.get(r, 0.0) - self._idle.get(r, 0.0) for r in reasons]
+        growth = max(0.0, snapshot.thread_seconds - self._thread_seconds)
+        increments = nearest_increments(np.concatenate([wanted, idle]), growth)
+        self._compute = exported + increments[: exported.size]
+        self._idle = {
+            reason: self._idle.get(reason, 0.0) + more
+            for reason, more in zip(reasons, increments[exported.size :].tolist(), strict=True)
+        }
+        self._thread_seconds += growth
+        return [float(seconds) for seconds in self._compute[places]]
+
+    @staticmethod
+    def _held(stats: PrefixStats, compute: float, shown: PrefixStats | None) -> PrefixStats:
+        """Return a prefix with none of its counters below what was exported."""
+        changes: dict[str, object] = {}
+        if compute != stats.compute_seconds:
+            changes["compute_seconds"] = compute
+        if shown is not None:
+            for name in ("seceded_seconds", "cpu_seconds", "recomputed_seconds", "late"):
+                if getattr(stats, name) < getattr(shown, name):
+                    changes[name] = getattr(shown, name)
+            if stats.attempts is not shown.attempts:
+                attempts = _highest_attempts(stats.attempts, shown.attempts)
+                if attempts is not stats.attempts:
+                    changes["attempts"] = attempts
+            activities = _highest_totals(stats.activities, shown.activities)
+            if activities is not stats.activities:
+                changes["activities"] = activities
+            states = _highest(stats.state_seconds, shown.state_seconds)
+            if states is not stats.state_seconds:
+                changes["state_seconds"] = states
+        return replace(stats, **changes) if changes else stats  # type: ignore[arg-type]
+
+
+def _highest(new: Mapping[_Name, float], shown: Mapping[_Name, float]) -> Mapping[_Name, float]:
+    if all(new.get(name, -1.0) >= value for name, value in shown.items()):
+        return new
+    return {name: max(new.get(name, 0.0), shown.get(name, 0.0)) for name in {**shown, **new}}
+
+
+def _highest_totals(
+    new: Mapping[_Name, ActivityTotals], shown: Mapping[_Name, ActivityTotals]
+) -> Mapping[_Name, ActivityTotals]:
+    highest = {}
+    for name, mark in shown.items():
+        totals = new.get(name)
+        if totals is None:
+            highest[name] = mark
+        elif (
+            totals.seconds < mark.seconds or totals.bytes < mark.bytes or totals.count < mark.count
+        ):
+            highest[name] = totals.highest(mark)
+    return {**new, **highest} if highest else new
+
+
+def _highest_attempts(
+    new: Mapping[str, AttemptTotals], shown: Mapping[str, AttemptTotals]
+) -> Mapping[str, AttemptTotals]:
+    highest = {}
+    for outcome, mark in shown.items():
+        totals = new[outcome]
+        if totals.count < mark.count or totals.seconds < mark.seconds:
+            highest[outcome] = AttemptTotals(
+                count=max(totals.count, mark.count), seconds=max(totals.seconds, mark.seconds)
+            )
+    return {**new, **highest} if highest else new

@@ -1,0 +1,288 @@
+"""A snapshot of the account: exact at its instant, and it changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from taskmeter.attempts.attempt import InFlight, PrefixTotals
+from taskmeter.attempts.events import SECEDED, WAITING
+from taskmeter.attempts.idle_reasons import (
+    EMPTY,
+    NO_TASK,
+    OVERHEAD,
+    PAUSED,
+    RESOURCES,
+    SCHEDULER,
+    TRANSFER,
+    UNKNOWN,
+)
+from taskmeter.attempts.increments import nearest_increments
+from taskmeter.attempts.names import bounded
+from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.attempts_in_flight import PrefixRow
+from taskmeter.cluster.distributions import Measured
+from taskmeter.cluster.scheduler_facts import SchedulerFacts
+from taskmeter.cluster.worker_state import WorkerState
+from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.stats import (
+    AROUND_CODE,
+    COMPUTE,
+    THREAD_CPU,
+    THREAD_NONCPU,
+    ActivityTotals,
+    PrefixStats,
+)
+
+_NO_FACTS = SchedulerFacts()
+_NOTHING = Distribution()
+_NOT_MEASURED = Measured()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Instant:
+    """When a snapshot is taken.
+
+    Parameters
+    ----------
+    now, at
+        The instant on the account's clock and in Unix time.
+    as_of
+        Figures that workers tell are extrapolated to then.
+    details
+        As in `read`.
+    """
+
+    now: float
+    at: float
+    as_of: float
+    details: bool
+
+
+def read(
+    account: ClusterAccount,
+    now: float,
+    *,
+    at: float,
+    start: float,
+    facts: SchedulerFacts = _NO_FACTS,
+    details: bool = True,
+    reported_at: float | None = None,
+) -> Snapshot:
+    """Return everything as it stands at `now`.
+
+    Parameters
+    ----------
+    account
+        What to read.
+    now
+        The instant on the account's clock.
+    at, start
+        The same instant, and the beginning, in Unix time.
+    facts
+        What the scheduler knows besides.
+    details
+        List the attempts in flight, groups, pairs of workers and recent durations, too.
+    reported_at
+        Do not extrapolate beyond the latest message, which came at this Unix time. Then figures
+        only change with that time.
+    """
+    as_of = now if reported_at is None else account.heard
+    instant = _Instant(now=now, at=at, as_of=as_of, details=details)
+    distributions = account.distributions
+    measured = distributions.prefixes()
+    for name in (*measured, *facts.state_seconds):
+        account.admit(name)
+    prefixes = {
+        name: _prefix_stats(account, name, row, measured.get(name, _NOT_MEASURED), facts, instant)
+        for name, row in account.rows.items()
+    }
+    prefixes, thread_seconds, idle = _balanced(account, prefixes, as_of)
+    return Snapshot(
+        at=at,
+        start=start,
+        prefixes=prefixes,
+        thread_seconds=thread_seconds,
+        nthreads=account.nthreads,
+        running=tuple(sorted(_in_flight(account, instant), key=lambda a: a.start))
+        if details
+        else (),
+        workers=tuple(_worker_status(account, status, as_of) for status in facts.workers),
+        invalid_samples=account.invalid + distributions.invalid,
+        errors=_added(account.errors, facts.errors),
+        groups=distributions.groups(now, at) if details else {},
+        transfers=replace(distributions.transfers(pairs=details), model=facts.transfer_model),
+        activities=distributions.activities(),
+        activity_totals=distributions.activity_totals(),
+        idle_seconds=idle,
+        worker_state_seconds=facts.worker_state_seconds,
+        worker_states=facts.worker_states,
+        worker_versions=facts.worker_versions,
+        late=facts.late,
+        remaining=facts.remaining,
+        reported_at=reported_at,
+    )
+
+
+def _prefix_stats(
+    account: ClusterAccount,
+    name: str,
+    row: PrefixRow,
+    measured: Measured,
+    facts: SchedulerFacts,
+    instant: _Instant,
+) -> PrefixStats:
+    totals = row.totals()
+    compute, seceded = row.compute(instant.as_of), row.seceded(instant.as_of)
+    oldest = row.oldest
+    return PrefixStats(
+        compute_seconds=compute,
+        seceded_seconds=seceded,
+        cpu_seconds=totals.cpu_seconds + row.cpu_seconds,
+        executing=row.executing,
+        stalled=row.stalled,
+        attempts=totals.attempts,
+        oldest_start=None if oldest is None else instant.at - (instant.now - oldest.start),
+        durations=measured.durations,
+        waits=measured.waits,
+        recent=account.distributions.recent(name, measured.durations[COMPUTE])
+        if instant.details
+        else _NOTHING,
+        slowest=account.distributions.slowest(name, instant.now, instant.at),
+        activities=_activities(measured.activities, compute + seceded, row.cpu_seconds, totals),
+        recomputed_seconds=facts.recomputed.get(name, 0.0),
+        state_seconds=facts.state_seconds.get(name, {}),
+        states=facts.states.get(name, {}),
+        expected=facts.expected.get(name),
+        late=facts.late_total.get(name, 0),
+        **measured.single,
+    )
+
+
+def _activities(
+    ended: Mapping[str, ActivityTotals],
+    code_seconds: float,
+    running_cpu: float,
+    totals: PrefixTotals,
+) -> dict[str, ActivityTotals]:
+    """Return the activities of all attempts: those of their code add up to its seconds.
+
+    Dask tells those of ok attempts when they end. Of the others the CPU time is known. What is left
+    of the code's seconds is not CPU time.
+    """
+    activities = dict(ended)
+    if not (code_seconds or activities):
+        return activities
+    named = sum(
+        spent.seconds
+        for activity, spent in ended.items()
+        if activity not in AROUND_CODE and activity not in {THREAD_CPU, THREAD_NONCPU}
+    )
+    known = activities.get(THREAD_CPU, ActivityTotals())
+    cpu = known.seconds + running_cpu + totals.wasted_cpu_seconds
+    cpu = max(0.0, min(cpu, code_seconds - named))
+    activities[THREAD_CPU] = replace(known, seconds=cpu)
+    known = activities.get(THREAD_NONCPU, ActivityTotals())
+    activities[THREAD_NONCPU] = replace(known, seconds=max(0.0, code_seconds - named - cpu))
+    return activities
+
+
+def _balanced(
+    account: ClusterAccount, prefixes: dict[str, PrefixStats], now: float
+) -> tuple[dict[str, PrefixStats], float, dict[str, float]]:
+    """Return the prefixes, the thread seconds, and idle seconds that make up the rest of them."""
+    free, held_back = account.idle.read(now)
+    thread_seconds = account.thread_seconds(now)
+    compute = sum(stats.compute_seconds for stats in prefixes.values())
+    idle = {
+        TRANSFER: free[TRANSFER],
+        PAUSED: free[PAUSED],
+        RESOURCES: free[RESOURCES],
+        OVERHEAD: 0.0,
+        SCHEDULER: held_back,
+        NO_TASK: free[EMPTY] - held_back,
+        UNKNOWN: account.unknown_seconds(now),
+    }
+    idle[OVERHEAD] = thread_seconds - compute - sum(idle.values())
+    if compute > thread_seconds:
+        # an attempt of a worker that left was told of beyond its time
+        names = list(prefixes)
+        wanted = np.array([prefixes[name].compute_seconds for name in names])
+        seconds = nearest_increments(wanted, thread_seconds)
+        prefixes = {
+            name: replace(prefixes[name], compute_seconds=float(spent))
+            for name, spent in zip(names, seconds, strict=True)
+        }
+        return prefixes, thread_seconds, dict.fromkeys(idle, 0.0)
+    if min(idle.values()) < 0:
+        balanced = nearest_increments(np.array(list(idle.values())), thread_seconds - compute)
+        idle = dict(zip(idle, balanced.tolist(), strict=True))
+    return prefixes, thread_seconds, idle
+
+
+def _in_flight(account: ClusterAccount, instant: _Instant) -> Iterator[InFlight]:
+    for attempt in account.in_flight():
+        compute, seceded = attempt.used(instant.as_of)
+        yield InFlight(
+            worker=attempt.worker,
+            key=bounded(str(attempt.key)),
+            prefix=attempt.prefix,
+            start=instant.at - (instant.now - attempt.start),
+            compute_seconds=compute,
+            seceded_seconds=seceded,
+            seceded=attempt.phase == SECEDED,
+            waiting=attempt.phase == WAITING,
+            cancelled=attempt.cancelled,
+            cpu_seconds=attempt.cpu_seconds,
+            still_seconds=0.0
+            if attempt.cpu_seconds is None
+            else max(0.0, instant.as_of - attempt.advanced_at),
+            frame=attempt.frame,
+        )
+
+
+def _worker_status(account: ClusterAccount, status: WorkerStatus, now: float) -> WorkerStatus:
+    worker = account.workers.get(status.address)
+    if worker is None or worker.estimated or worker.received is None:
+        return status
+    return replace(
+        status,
+        metered=True,
+        version=worker.version,
+        report_age_seconds=max(0.0, now - worker.received),
+        thread_seconds=worker.thread_seconds(now),
+        compute_seconds=worker.compute(now),
+        idle_seconds=worker_idle(account, worker, now),
+    )
+
+
+def worker_idle(account: ClusterAccount, worker: WorkerState, now: float) -> dict[str, float]:
+    """Return ``{reason: idle thread seconds}`` of one worker."""
+    passed = max(0.0, now - worker.settled_at)
+    free = {s: spent + worker.threads[s] * passed for s, spent in worker.free_seconds.items()}
+    backlog = account.idle.backlog_seconds(now) - worker.backlog
+    held_back = worker.held_back + worker.threads[EMPTY] * min(passed, max(0.0, backlog))
+    rest = max(0.0, worker.thread_seconds(now) - worker.compute(now))
+    idle = {
+        TRANSFER: free[TRANSFER],
+        PAUSED: free[PAUSED],
+        RESOURCES: free[RESOURCES],
+        OVERHEAD: 0.0,
+        SCHEDULER: held_back,
+        NO_TASK: max(0.0, free[EMPTY] - held_back),
+    }
+    idle[OVERHEAD] = rest - sum(idle.values())
+    if idle[OVERHEAD] < 0:
+        balanced = nearest_increments(np.array(list(idle.values())), rest)
+        idle = dict(zip(idle, balanced.tolist(), strict=True))
+    return idle
+
+
+def _added(errors: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    together = dict(errors)
+    for where, times in more.items():
+        together[where] = together.get(where, 0) + times
+    return together
