@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster
 from distributed.core import error_message
 
 import taskmeter
@@ -45,6 +45,17 @@ class Metered:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.scheduler = client.cluster.scheduler
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Metered]:
+        """Be the current cluster; afterwards, cancel what is left and wait for free threads."""
+        with self.client.as_current():
+            try:
+                yield self
+            finally:
+                left = [Future(key, self.client) for key in list(self.client.futures)]
+                self.client.cancel(left)
+                self.settled()
 
     def snapshot(self) -> Snapshot:
         return taskmeter.snapshot(self.client)

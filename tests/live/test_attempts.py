@@ -32,17 +32,17 @@ def rescheduled(path, times):
 
 def test_a_running_task_counts_while_it_runs(one_thread):  # case A1
     begun = time.monotonic()
-    future = one_thread.client.submit(nap, 4, key="nap-1")
+    future = one_thread.client.submit(nap, 4, key="runs-1")
     looks = []
     for at in (1, 2, 3.5):
         time.sleep(max(0.0, begun + at - time.monotonic()))
-        stats = one_thread.prefix("nap")
+        stats = one_thread.prefix("runs")
         looks.append((time.monotonic() - begun, stats.compute_seconds, stats.executing))
     for elapsed, compute, executing in looks:
         assert compute == pytest.approx(elapsed, abs=0.3)
         assert executing == 1
     future.result()
-    stats = one_thread.prefix("nap")
+    stats = one_thread.prefix("runs")
     assert stats.compute_seconds == pytest.approx(4.0, abs=0.05)
     assert stats.executing == 0
     assert stats.oldest_start is None
@@ -67,25 +67,25 @@ def test_rescheduled_attempts_are_not_failures(cluster, tmp_path):  # case A3
 
 
 def test_a_cancelled_task_counts_until_its_thread_is_free(one_thread):  # case A4
-    future = one_thread.client.submit(nap, 1.0, key="nap-1")
-    wait_until(lambda: (p := one_thread.prefix("nap")) is not None and p.executing == 1)
+    future = one_thread.client.submit(nap, 1.0, key="dropped-1")
+    wait_until(lambda: (p := one_thread.prefix("dropped")) is not None and p.executing == 1)
     future.cancel()
-    stats = one_thread.settled().prefixes["nap"]
+    stats = one_thread.settled().prefixes["dropped"]
     assert stats.attempts["cancelled"].count == 1
     assert stats.attempts["cancelled"].seconds == pytest.approx(1.0, abs=0.1)
     assert stats.compute_seconds == pytest.approx(1.0, abs=0.1)
     assert stats.attempts["ok"].count == 0
 
 
-def test_a_killed_worker_loses_what_it_was_running_and_nothing_else(cluster):  # case A5
-    future = cluster.client.submit(nap, 3.0, key="nap-1")
-    wait_until(lambda: (p := cluster.prefix("nap")) is not None and p.compute_seconds > 1.5)
-    (address,) = [w for w, keys in cluster.client.processing().items() if keys]
-    pid = cluster.client.run(os.getpid, workers=[address])[address]
-    before = cluster.prefix("nap").compute_seconds
+def test_a_killed_worker_loses_what_it_was_running_and_nothing_else(own_cluster):  # case A5
+    future = own_cluster.client.submit(nap, 3.0, key="nap-1")
+    wait_until(lambda: (p := own_cluster.prefix("nap")) is not None and p.compute_seconds > 1.5)
+    (address,) = [w for w, keys in own_cluster.client.processing().items() if keys]
+    pid = own_cluster.client.run(os.getpid, workers=[address])[address]
+    before = own_cluster.prefix("nap").compute_seconds
     os.kill(pid, signal.SIGKILL)
     future.result()
-    stats = cluster.settled().prefixes["nap"]
+    stats = own_cluster.settled().prefixes["nap"]
     assert stats.attempts["ok"].count == 1
     assert stats.attempts["ok"].seconds == pytest.approx(3.0, abs=0.1)
     assert stats.attempts["lost"].count == 1
@@ -162,15 +162,15 @@ def get_worker_of_process():
     return next(iter(Worker._instances))
 
 
-def test_other_executors_count_and_actor_methods_are_no_attempts(cluster):  # case A13
+def test_other_executors_count_and_actor_methods_are_no_attempts(own_cluster):  # case A13
     import dask
 
-    cluster.client.run(add_executor)
+    own_cluster.client.run(add_executor)
     with dask.annotate(executor="processes"):
-        cluster.client.submit(nap, 0.5, key="elsewhere-1").result()
-    counter = cluster.client.submit(Counter, actor=True, key="counter-1").result()
+        own_cluster.client.submit(nap, 0.5, key="elsewhere-1").result()
+    counter = own_cluster.client.submit(Counter, actor=True, key="counter-1").result()
     assert [counter.add().result() for _ in range(3)] == [1, 2, 3]
-    snapshot = cluster.settled()
+    snapshot = own_cluster.settled()
     assert snapshot.prefixes["elsewhere"].compute_seconds == pytest.approx(0.5, abs=0.1)
     assert snapshot.prefixes["counter"].attempts["ok"].count == 1
     assert snapshot.prefixes["counter"].compute_seconds < 0.1
@@ -188,14 +188,14 @@ def test_every_kind_of_key_counts_under_the_prefix_that_dask_gives_it(cluster): 
     assert {n: p.attempts["ok"].count for n, p in prefixes.items() if n in expected} == expected
 
 
-def test_a_restart_of_the_cluster_loses_nothing(cluster):  # case M11
-    cluster.client.submit(nap, 0.5, key="nap-1").result()
-    before = cluster.settled().prefixes["nap"].compute_seconds
-    cluster.client.restart()
-    cluster.reporting(2)
-    assert cluster.prefix("nap").compute_seconds == before
-    cluster.client.submit(nap, 0.5, key="nap-2").result()
-    after = cluster.settled().prefixes["nap"]
+def test_a_restart_of_the_cluster_loses_nothing(own_cluster):  # case M11
+    own_cluster.client.submit(nap, 0.5, key="nap-1").result()
+    before = own_cluster.settled().prefixes["nap"].compute_seconds
+    own_cluster.client.restart()
+    own_cluster.reporting(2)
+    assert own_cluster.prefix("nap").compute_seconds == before
+    own_cluster.client.submit(nap, 0.5, key="nap-2").result()
+    after = own_cluster.settled().prefixes["nap"]
     assert after.compute_seconds == pytest.approx(before + 0.5, abs=0.05)
     assert after.attempts["ok"].count == 2
 
@@ -213,20 +213,20 @@ def test_time_after_a_secede_is_no_compute(cluster):
     assert stats.seceded_seconds == pytest.approx(0.7, abs=0.05)
 
 
-def test_a_task_that_was_running_before_the_install_counts_from_then(cluster):
-    taskmeter.uninstall(cluster.client)
+def test_a_task_that_was_running_before_the_install_counts_from_then(own_cluster):
+    taskmeter.uninstall(own_cluster.client)
     begun = time.monotonic()
-    future = cluster.client.submit(nap, 3, key="nap-1")
-    wait_until(lambda: any(cluster.client.processing().values()))
+    future = own_cluster.client.submit(nap, 3, key="nap-1")
+    wait_until(lambda: any(own_cluster.client.processing().values()))
     time.sleep(1)
-    taskmeter.install(cluster.client)
+    taskmeter.install(own_cluster.client)
     metered = 3 - (time.monotonic() - begun)
-    cluster.reporting(2)
-    assert cluster.prefix("nap").oldest_start == pytest.approx(
+    own_cluster.reporting(2)
+    assert own_cluster.prefix("nap").oldest_start == pytest.approx(
         time.time() - (time.monotonic() - begun), abs=0.3
     )
     future.result()
-    stats = cluster.settled().prefixes["nap"]
+    stats = own_cluster.settled().prefixes["nap"]
     assert stats.compute_seconds == pytest.approx(metered, abs=0.4)
     assert stats.attempts["ok"].count == 1
 
@@ -252,6 +252,6 @@ def test_a_stolen_task_is_one_attempt(cluster):
 
 
 def test_get_worker_still_works_in_a_task(cluster):
-    assert cluster.client.submit(lambda: get_worker().address).result() in {
+    assert cluster.client.submit(lambda: get_worker().address, key="where-1").result() in {
         w.address for w in cluster.snapshot().workers
     }

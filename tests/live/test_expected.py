@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import dask
 import pytest
 from distributed import wait
-from real_clusters import metered_cluster, nap, wait_until
+from real_clusters import Metered, metered_cluster, nap, wait_until
 
 from taskmeter.plugins.scheduler import duration_writer
 
 
-@pytest.fixture
-def steered():
+@contextmanager
+def steered_cluster() -> Iterator[Metered]:
     """Two worker processes of two threads, with durations given to Dask."""
-    with (
-        dask.config.set({"taskmeter.durations": "on"}),
-        metered_cluster(workers=2, threads=2) as metered,
-    ):
-        metered.reporting(2)
+    with ExitStack() as stack:
+        # only while it starts: other clusters of the module are to be as by default
+        with dask.config.set({"taskmeter.durations": "on"}):
+            metered = stack.enter_context(metered_cluster(workers=2, threads=2))
+            metered.reporting(2)
+        yield metered
+
+
+@pytest.fixture(scope="module")
+def shared_steered() -> Iterator[Metered]:
+    with steered_cluster() as metered:
+        yield metered
+
+
+@pytest.fixture
+def steered(shared_steered: Metered) -> Iterator[Metered]:
+    with shared_steered.borrowed() as metered:
+        yield metered
+
+
+@pytest.fixture
+def own_steered() -> Iterator[Metered]:
+    """One for a test that breaks it."""
+    with steered_cluster() as metered, metered.client.as_current():
         yield metered
 
 
@@ -59,10 +80,10 @@ def test_in_shadow_nothing_is_written(cluster):
     client.cancel(long)
 
 
-def test_an_error_switches_it_off_for_good_and_dask_goes_on(steered, monkeypatch):
-    client = steered.client
+def test_an_error_switches_it_off_for_good_and_dask_goes_on(own_steered, monkeypatch):
+    client = own_steered.client
     wait(client.map(nap, [0.02] * 20, pure=False))
-    meter = steered.scheduler.plugins["taskmeter"]
+    meter = own_steered.scheduler.plugins["taskmeter"]
     wait_until(lambda: meter.steering.means, what="a duration that was written")
 
     def broken(*args, **kwargs):
@@ -74,32 +95,32 @@ def test_an_error_switches_it_off_for_good_and_dask_goes_on(steered, monkeypatch
     wait_until(lambda: meter.steering.mode == "off", what="the end of it")
     assert meter.steering.means == {}
     wait(client.map(nap, [0.02] * 20, pure=False))
-    assert average(steered, "nap") == pytest.approx(0.02, rel=0.5)
-    assert steered.snapshot().errors["durations"] == 1
+    assert average(own_steered, "nap") == pytest.approx(0.02, rel=0.5)
+    assert own_steered.snapshot().errors["durations"] == 1
     assert len(client.scheduler_info()["workers"]) == 2
 
 
 def test_a_prefix_with_a_configured_duration_is_left_alone(steered):
     client = steered.client
-    with dask.config.set({"distributed.scheduler.default-task-durations": {"nap": "7s"}}):
-        wait(client.map(nap, [0.02] * 20, pure=False))
-        wait_until(lambda: steered.prefix("nap").expected is not None, what="an expectation")
+    with dask.config.set({"distributed.scheduler.default-task-durations": {"configured": "7s"}}):
+        wait(client.map(nap, [0.02] * 20, pure=False, key="configured"))
+        wait_until(lambda: steered.prefix("configured").expected is not None, what="an expectation")
         time.sleep(1.5)
         prefixes = {prefix.name for prefix in steered.scheduler.plugins["taskmeter"].steering.means}
-        assert "nap" not in prefixes
+        assert "configured" not in prefixes
 
 
-def test_a_late_attempt_is_told_of_once(cluster):
-    client = cluster.client
+def test_a_late_attempt_is_told_of_once(own_cluster):
+    client = own_cluster.client
     wait(client.map(nap, [0.1, 0.11] * 30, pure=False))
     late = client.submit(nap, 30, key="nap-1")
-    wait_until(lambda: cluster.snapshot().late != (), what="a late attempt")
-    [found] = cluster.snapshot().late
+    wait_until(lambda: own_cluster.snapshot().late != (), what="a late attempt")
+    [found] = own_cluster.snapshot().late
     assert (found.key, found.prefix) == ("nap-1", "nap")
     assert found.age_seconds < 10
     assert found.because
-    wait_until(lambda: cluster.snapshot().late[0].hung, timeout=30, what="that it stands still")
+    wait_until(lambda: own_cluster.snapshot().late[0].hung, timeout=30, what="that it stands still")
     events = [event for _, event in client.get_events("taskmeter")]
     assert [event["key"] for event in events if event["action"] == "late-attempt"] == ["nap-1"]
-    assert cluster.prefix("nap").late == 1
+    assert own_cluster.prefix("nap").late == 1
     client.cancel(late)

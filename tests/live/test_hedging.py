@@ -34,9 +34,9 @@ def learn(cluster, tmp_path) -> None:
     wait(cluster.client.map(careless, [str(tmp_path)] * 120, ["ok"] * 120, pure=False))
 
 
-def test_a_copy_elsewhere_wins_where_the_first_hangs(cluster, tmp_path):
-    client = cluster.client
-    learn(cluster, tmp_path)
+def test_a_copy_elsewhere_wins_where_the_first_hangs(own_cluster, tmp_path):
+    client = own_cluster.client
+    learn(own_cluster, tmp_path)
     begun = time.monotonic()
     futures = [
         taskmeter.hedged_submit(client, careless, str(tmp_path), name)
@@ -50,7 +50,9 @@ def test_a_copy_elsewhere_wins_where_the_first_hangs(cluster, tmp_path):
     copies = [s for _, s in client.get_events("taskmeter") if s["action"] == "late-attempt"]
     assert len(copies) == 1
     hung = copies[0]
-    wait_until(lambda: hung["key"] not in cluster.scheduler.tasks, what="the other is cancelled")
+    wait_until(
+        lambda: hung["key"] not in own_cluster.scheduler.tasks, what="the other is cancelled"
+    )
 
 
 def test_it_fails_as_its_function_does(cluster):
@@ -78,9 +80,9 @@ def test_a_future_that_is_dropped_or_cancelled_takes_its_task_along(cluster):
     wait_until(lambda: not any(t.startswith("nap-") for t in tuple(tasks)), what="no tasks")
 
 
-def test_without_taskmeter_it_is_a_task_like_any_other(cluster):
-    taskmeter.uninstall(cluster.client)
-    assert taskmeter.hedged_submit(cluster.client, nap, 0.2).result() == 0.2
+def test_without_taskmeter_it_is_a_task_like_any_other(own_cluster):
+    taskmeter.uninstall(own_cluster.client)
+    assert taskmeter.hedged_submit(own_cluster.client, nap, 0.2).result() == 0.2
 
 
 def test_an_asynchronous_client_awaits_it(cluster):
