@@ -47,30 +47,42 @@ def durations(draw):
     return {"compute": draw(DISTRIBUTIONS), **draw(mappings(NAMES, DISTRIBUTIONS))}
 
 
-ACTIVITY_TOTALS = st.builds(ActivityTotals, seconds=SECONDS, bytes=SECONDS, count=SECONDS)
+def activity_totals(seconds):
+    return st.builds(ActivityTotals, seconds=seconds, bytes=seconds, count=seconds)
 
-PREFIX_STATS = st.builds(
-    PrefixStats,
-    compute_seconds=SECONDS,
-    seceded_seconds=SECONDS,
-    executing=COUNTS,
-    attempts=st.fixed_dictionaries(
-        {o: st.builds(AttemptTotals, count=COUNTS, seconds=SECONDS) for o in OUTCOMES}
-    ),
-    oldest_start=st.none() | SECONDS,
-    durations=durations(),
-    failed_durations=DISTRIBUTIONS,
-    waits=mappings(st.sampled_from(["queued", "no-worker", "worker"]), DISTRIBUTIONS),
-    output_bytes=DISTRIBUTIONS,
-    recent=DISTRIBUTIONS,
-    slowest=st.none()
-    | st.builds(SlowAttempt, key=NAMES, seconds=SECONDS, at=SECONDS, worker=NAMES),
-    cpu_seconds=SECONDS,
-    activities=mappings(NAMES, ACTIVITY_TOTALS),
-    recomputed_seconds=SECONDS,
-    state_seconds=mappings(NAMES, SECONDS),
-    states=mappings(NAMES, COUNTS),
-)
+
+def prefix_stats(seconds):
+    return st.builds(
+        PrefixStats,
+        compute_seconds=seconds,
+        seceded_seconds=seconds,
+        executing=COUNTS,
+        stalled=COUNTS,
+        attempts=st.fixed_dictionaries(
+            {o: st.builds(AttemptTotals, count=COUNTS, seconds=seconds) for o in OUTCOMES}
+        ),
+        oldest_start=st.none() | seconds,
+        durations=durations(),
+        failed_durations=DISTRIBUTIONS,
+        waits=mappings(st.sampled_from(["queued", "no-worker", "worker"]), DISTRIBUTIONS),
+        output_bytes=DISTRIBUTIONS,
+        recent=DISTRIBUTIONS,
+        slowest=st.none()
+        | st.builds(SlowAttempt, key=NAMES, seconds=seconds, at=seconds, worker=NAMES),
+        cpu_seconds=seconds,
+        activities=mappings(NAMES, activity_totals(seconds)),
+        recomputed_seconds=seconds,
+        state_seconds=mappings(NAMES, seconds),
+        states=mappings(NAMES, COUNTS),
+        late=COUNTS,
+    )
+
+
+ACTIVITY_TOTALS = activity_totals(SECONDS)
+PREFIX_STATS = prefix_stats(SECONDS)
+
+#: Stats whose seconds are whole numbers, so that their sums are exact in any order.
+WHOLE_STATS = prefix_stats(st.integers(0, 10**9).map(float))
 
 GROUP_STATS = st.builds(
     GroupStats,
@@ -343,6 +355,31 @@ def test_since_gives_exactly_what_was_added(older: Snapshot, added: Snapshot) ->
         assert (mine.count, mine.sum) == (theirs.count, theirs.sum)
     assert counts(window.activities) == counts(added.activities)
     assert window.elapsed_seconds == 1
+
+
+@given(WHOLE_STATS, WHOLE_STATS, WHOLE_STATS)
+def test_merging_prefixes_is_associative_and_commutative(
+    a: PrefixStats, b: PrefixStats, c: PrefixStats
+) -> None:
+    assert a.merge(b) == b.merge(a)
+    assert a.merge(b).merge(c) == a.merge(b.merge(c)) == c.merge(a, b)
+    assert a.merge() == a == a.merge(PrefixStats())
+
+
+@given(WHOLE_STATS, WHOLE_STATS)
+def test_what_was_merged_is_what_was_added(a: PrefixStats, b: PrefixStats) -> None:
+    whole = a.merge(b)
+    added = whole.since(a)
+    assert added.executing == whole.executing == a.executing + b.executing
+    assert added.stalled == a.stalled + b.stalled
+    for field in ("attempts", "late", "ended", "wasted_seconds", "compute_seconds"):
+        assert getattr(added, field) == getattr(b, field)
+    for field in ("seceded_seconds", "cpu_seconds", "recomputed_seconds"):
+        assert getattr(added, field) == getattr(b, field)
+    assert counts(everything(added)) == counts(everything(b))
+    for totals in ("activities", "state_seconds"):
+        mine = getattr(added, totals)
+        assert {name: mine[name] for name in getattr(b, totals)} == getattr(b, totals)
 
 
 @given(GROUP_STATS, DISTRIBUTIONS, DISTRIBUTIONS)

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
-from typing import TypeVar
+from collections.abc import Mapping
 
-from taskmeter.attempts.attempt import OTHER, OUTCOMES, AttemptTotals
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.merge import merge_all
-from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
-
-_Part = TypeVar("_Part")
+from taskmeter.attempts.attempt import OTHER
+from taskmeter.snapshots.stats import PrefixStats
 
 
 def printable(text: str) -> str:
@@ -58,66 +51,8 @@ def fold(prefixes: Mapping[str, PrefixStats], cap: int) -> tuple[dict[str, Prefi
             folded += 1
     if rest:
         shares[OTHER] = rest
-    return {name: _add_up(share) for name, share in shares.items()}, folded
-
-
-def _add_up(share: Sequence[PrefixStats]) -> PrefixStats:
-    if len(share) == 1:
-        return share[0]
-    starts = [stats.oldest_start for stats in share if stats.oldest_start is not None]
-    slow = [stats.slowest for stats in share if stats.slowest is not None]
-    return PrefixStats(
-        compute_seconds=math.fsum(stats.compute_seconds for stats in share),
-        seceded_seconds=math.fsum(stats.seceded_seconds for stats in share),
-        cpu_seconds=math.fsum(stats.cpu_seconds for stats in share),
-        executing=sum(stats.executing for stats in share),
-        stalled=sum(stats.stalled for stats in share),
-        attempts={
-            outcome: AttemptTotals(
-                count=sum(stats.attempts[outcome].count for stats in share),
-                seconds=math.fsum(stats.attempts[outcome].seconds for stats in share),
-            )
-            for outcome in OUTCOMES
-        },
-        oldest_start=min(starts, default=None),
-        durations=_merged(stats.durations for stats in share),
-        failed_durations=merge_all(stats.failed_durations for stats in share),
-        waits=_merged(stats.waits for stats in share),
-        output_bytes=merge_all(stats.output_bytes for stats in share),
-        recent=merge_all(stats.recent for stats in share),
-        slowest=max(slow, key=attrgetter("seconds"), default=None),
-        activities=_added_activities(stats.activities for stats in share),
-        recomputed_seconds=math.fsum(stats.recomputed_seconds for stats in share),
-        state_seconds={
-            state: math.fsum(seconds)
-            for state, seconds in _gathered(stats.state_seconds for stats in share).items()
-        },
-        states={
-            state: sum(tasks) for state, tasks in _gathered(stats.states for stats in share).items()
-        },
-        late=sum(stats.late for stats in share),
-    )
-
-
-def _merged(shares: Iterable[Mapping[str, Distribution]]) -> dict[str, Distribution]:
-    return {what: merge_all(parts) for what, parts in _gathered(shares).items()}
-
-
-def _added_activities(shares: Iterable[Mapping[str, ActivityTotals]]) -> dict[str, ActivityTotals]:
-    return {
-        activity: ActivityTotals(
-            seconds=math.fsum(totals.seconds for totals in parts),
-            bytes=math.fsum(totals.bytes for totals in parts),
-            count=math.fsum(totals.count for totals in parts),
-        )
-        for activity, parts in _gathered(shares).items()
+    merged = {
+        name: share[0].merge(*share[1:]) if len(share) > 1 else share[0]
+        for name, share in shares.items()
     }
-
-
-def _gathered(shares: Iterable[Mapping[str, _Part]]) -> dict[str, list[_Part]]:
-    """Return ``{action, stage, state or activity: what each share has of it}``."""
-    found: dict[str, list[_Part]] = {}
-    for share in shares:
-        for what, part in share.items():
-            found.setdefault(what, []).append(part)
-    return found
+    return merged, folded

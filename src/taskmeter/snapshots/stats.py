@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeVar
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, no_attempts
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.distributions.merge import merge_all
 from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.snapshots import html
 from taskmeter.snapshots.expected import Expected
 
 _Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
 
 #: The action of `PrefixStats.durations` that every prefix has.
 COMPUTE = "compute"
@@ -45,6 +49,19 @@ def _since(
     newer: Mapping[str, Distribution], older: Mapping[str, Distribution]
 ) -> dict[str, Distribution]:
     return {what: d.since(older.get(what, _EMPTY)) for what, d in newer.items()}
+
+
+def _merged(mappings: Iterable[Mapping[str, Distribution]]) -> dict[str, Distribution]:
+    return {name: merge_all(values) for name, values in _by_name(mappings).items()}
+
+
+def _by_name(mappings: Iterable[Mapping[_Name, _Value]]) -> dict[_Name, list[_Value]]:
+    """Return ``{name: its values in those mappings that have it}``."""
+    values: dict[_Name, list[_Value]] = {}
+    for mapping in mappings:
+        for name, value in mapping.items():
+            values.setdefault(name, []).append(value)
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +240,61 @@ class PrefixStats:
     def _repr_html_(self) -> str:
         return html.of_prefix(self)
 
+    def merge(self, *others: PrefixStats) -> PrefixStats:
+        """Return the sum of this prefix and others, as one; nothing is expected of it.
+
+        Sums of seconds are correctly rounded (`math.fsum`): they do not depend on the order, and
+        never fall while what they add up grows.
+        """
+        if not others:
+            return self
+        every = (self, *others)
+
+        def total(field_name: str) -> float:
+            return math.fsum(map(attrgetter(field_name), every))
+
+        starts = [stats.oldest_start for stats in every if stats.oldest_start is not None]
+        slow = [stats.slowest for stats in every if stats.slowest is not None]
+        return PrefixStats(
+            compute_seconds=total("compute_seconds"),
+            seceded_seconds=total("seceded_seconds"),
+            cpu_seconds=total("cpu_seconds"),
+            executing=sum(stats.executing for stats in every),
+            stalled=sum(stats.stalled for stats in every),
+            attempts={
+                outcome: AttemptTotals(
+                    count=sum(stats.attempts[outcome].count for stats in every),
+                    seconds=math.fsum(stats.attempts[outcome].seconds for stats in every),
+                )
+                for outcome in OUTCOMES
+            },
+            oldest_start=min(starts, default=None),
+            durations=_merged(stats.durations for stats in every),
+            failed_durations=merge_all(stats.failed_durations for stats in every),
+            waits=_merged(stats.waits for stats in every),
+            output_bytes=merge_all(stats.output_bytes for stats in every),
+            recent=merge_all(stats.recent for stats in every),
+            slowest=max(slow, key=attrgetter("seconds", "at", "worker", "key"), default=None),
+            activities={
+                activity: ActivityTotals(
+                    seconds=math.fsum(totals.seconds for totals in values),
+                    bytes=math.fsum(totals.bytes for totals in values),
+                    count=math.fsum(totals.count for totals in values),
+                )
+                for activity, values in _by_name(stats.activities for stats in every).items()
+            },
+            recomputed_seconds=total("recomputed_seconds"),
+            state_seconds={
+                state: math.fsum(values)
+                for state, values in _by_name(stats.state_seconds for stats in every).items()
+            },
+            states={
+                state: sum(tasks)
+                for state, tasks in _by_name(stats.states for stats in every).items()
+            },
+            late=sum(stats.late for stats in every),
+        )
+
     def since(self, older: PrefixStats) -> PrefixStats:
         """Return what was added after `older`; what is in flight or recent stays as it is now."""
         return replace(
@@ -305,10 +377,7 @@ class GroupStats:
             self,
             first_start=min(self.first_start, other.first_start),
             last_stop=max(self.last_stop, other.last_stop),
-            durations={
-                what: self.durations.get(what, _EMPTY).merge(other.durations.get(what, _EMPTY))
-                for what in {**self.durations, **other.durations}
-            },
+            durations=_merged((self.durations, other.durations)),
             failed_durations=self.failed_durations.merge(other.failed_durations),
             output_bytes=self.output_bytes.merge(other.output_bytes),
         )

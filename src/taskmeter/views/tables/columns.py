@@ -7,9 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.merge import merge_all
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
 from taskmeter.views.tables.cells import count, duration, percentage, seconds, short_name, size
@@ -179,7 +177,7 @@ def rows(
         found = _measured(found, ("compute",))
     found.sort(key=SORTS[sort])
     if top is not None and len(found) > top:
-        found = [*found[:top], _together(found[top:], measures)]
+        found = [*found[:top], _together(found[top:])]
     return tuple(_measured(found, measures))
 
 
@@ -246,25 +244,10 @@ def _measured(those: Sequence[Row], measures: Collection[str]) -> list[Row]:
     return [replace(row, spreads={m: next(found) for m in measures}) for row in those]
 
 
-def _together(those: Sequence[Row], measures: Collection[str]) -> Row:
-    starts = [r.stats.oldest_start for r in those if r.stats.oldest_start is not None]
+def _together(those: Sequence[Row]) -> Row:
     ages = [r.oldest_seconds for r in those if r.oldest_seconds is not None]
-    attempts = dict(_NOTHING.attempts)
-    for row in those:
-        attempts = {o: attempts[o] + row.stats.attempts[o] for o in OUTCOMES}
-    merged = {m: merge_all(MEASURES[m](r.stats) for r in those) for m in measures}
-    stats = PrefixStats(
-        compute_seconds=math.fsum(r.stats.compute_seconds for r in those),
-        seceded_seconds=math.fsum(r.stats.seceded_seconds for r in those),
-        cpu_seconds=math.fsum(r.stats.cpu_seconds for r in those),
-        executing=sum(r.stats.executing for r in those),
-        attempts=attempts,
-        oldest_start=min(starts, default=None),
-        durations={COMPUTE: merged.get("compute", _EMPTY)},
-        waits={stage: merged[stage] for stage in STAGES if stage in merged},
-        output_bytes=merged.get("output", _EMPTY),
-        recent=merged.get("recent", _EMPTY),
-    )
+    first, *others = (r.stats for r in those)
+    stats = first.merge(*others)
     return Row(
         prefix=REST,
         stats=stats,
