@@ -13,7 +13,8 @@ from real_clusters import metered_cluster, wait_until
 
 import taskmeter
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.plugins.worker.plugin import EXTENSION, STREAM_OP, WorkerMeter
+from taskmeter.plugins.worker.plugin import WorkerMeter
+from taskmeter.protocol.names import EXTENSION, STREAM_OP
 from taskmeter.protocol.report import Report, to_plain
 from taskmeter.protocol.wire import pack
 

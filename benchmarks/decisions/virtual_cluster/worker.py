@@ -8,7 +8,8 @@ from dask.sizeof import sizeof
 from distributed import worker_state_machine as machine
 
 from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.plugins.worker.plugin import REPORTS_A_HEARTBEAT, STREAM_OP
+from taskmeter.plugins.worker.plugin import REPORTS_A_HEARTBEAT
+from taskmeter.protocol.names import STREAM_OP
 from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.wire import pack
 

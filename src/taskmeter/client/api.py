@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.protocol.names import METADATA_KEY
+from taskmeter.protocol.names import METADATA_KEY, SNAPSHOT_OP, UNINSTALL_OP
 from taskmeter.protocol.wire import unpack_snapshot
 from taskmeter.snapshots.snapshot import Snapshot
 
@@ -66,7 +66,7 @@ def uninstall(client: Any) -> Any:
 
 async def _uninstall(client: Any) -> None:
     if await installed(client):
-        await client.scheduler.taskmeter_uninstall()
+        await getattr(client.scheduler, UNINSTALL_OP)()
 
 
 def snapshot(client: Any, *, refresh: bool = True) -> Any:
@@ -93,7 +93,7 @@ async def snapshot_async(client: Any, *, refresh: bool = True) -> Snapshot:
     """Do what `snapshot` does, from a coroutine on the event loop of any client."""
     if not await installed(client):
         raise NotInstalled(client.scheduler.address)
-    answer = await client.scheduler.taskmeter_snapshot(refresh=refresh)
+    answer = await getattr(client.scheduler, SNAPSHOT_OP)(refresh=refresh)
     return unpack_snapshot(answer)
 
 

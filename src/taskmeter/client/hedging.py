@@ -12,14 +12,12 @@ from dask.utils import funcname
 from distributed import Future
 
 from taskmeter.client.api import NotInstalled, installed
+from taskmeter.protocol.names import HEDGING_EXTENSION, LATE_OP
 
 logger = logging.getLogger("taskmeter")
 
 #: The scheduler is asked this often which tasks are late.
 INTERVAL_SECONDS = 1.0
-
-#: Under this name a client keeps what it hedges.
-_EXTENSION = "taskmeter-hedging"
 
 
 def hedged_submit(
@@ -78,7 +76,7 @@ def hedged_submit(
 
 
 def _hedging(client: Any) -> Hedging:
-    found: Hedging = client.extensions.setdefault(_EXTENSION, Hedging(client))
+    found: Hedging = client.extensions.setdefault(HEDGING_EXTENSION, Hedging(client))
     return found
 
 
@@ -227,7 +225,7 @@ class Hedging:
             return
         if not await installed(self._client):
             raise NotInstalled(self._client.scheduler.address)
-        late = await self._client.scheduler.taskmeter_late(keys=list(self._alone))
+        late = await getattr(self._client.scheduler, LATE_OP)(keys=list(self._alone))
         for key, others in late.items():
             race = self._alone.get(key)
             if race is not None and race.winner is None:

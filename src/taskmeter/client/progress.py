@@ -13,6 +13,7 @@ from distributed.utils import is_kernel
 from rich.live import Live
 
 from taskmeter.client.api import NotInstalled, installed
+from taskmeter.protocol.names import PROGRESS_OP
 from taskmeter.protocol.wire import unpack_progress
 from taskmeter.snapshots.progress import Bars
 from taskmeter.text import printable
@@ -114,7 +115,7 @@ class Following:
         keys = None
         if self._futures is not None:
             keys = [f.key for f in self._futures if self._first or not f.done()]
-        ask = self.client.scheduler.taskmeter_progress
+        ask = getattr(self.client.scheduler, PROGRESS_OP)
         found = unpack_progress(await ask(keys=keys, whole=self._first))
         while self._first and found.unknown and not self._all_done():
             # they are on their way
