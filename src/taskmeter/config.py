@@ -1,209 +1,201 @@
-"""The settings, read once from Dask's configuration into a frozen object.
+"""The settings of taskmeter in Dask's configuration, read once into a frozen object.
 
-Each can stand in a Dask YAML file (``taskmeter: {max-prefixes: 500}``), in the environment
-(``DASK_TASKMETER__MAX_PREFIXES=500``) or in ``dask.config.set``.
+``taskmeter.yaml`` has their names and defaults, ``taskmeter-schema.yaml`` their types and meaning.
+Each can be set in a Dask YAML file (``taskmeter: {max-prefixes: 500}``), in the environment
+(``DASK_TASKMETER__MAX_PREFIXES=500``) or with ``dask.config.set``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import dask.config
+import yaml
 
-#: About two a decade from 1 ms to 24 h, in numbers that people use.
-DURATION_BUCKETS = (
-    0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1200.0, 3600.0, 10800.0,
-    43200.0, 86400.0,
-)  # fmt: skip
+_SECTION: Final = "taskmeter"
+_NAMESPACE: Final = "distributed.dashboard.prometheus.namespace"
 
-#: 1 KiB, 4 KiB ... 1 TiB: powers of two are bounds of every distribution's buckets, too.
-BYTES_BUCKETS = tuple(float(1 << power) for power in range(10, 41, 2))
 
-_BUCKETS = "it takes one or more positive, finite numbers in increasing order, such as [1, 60]"
+def _load(name: str) -> Any:
+    return yaml.safe_load((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
-_ENDPOINT = "it takes the address of a receiver, such as http://localhost:4318"
+
+_DEFAULTS: Final[Mapping[str, Any]] = _load("taskmeter.yaml")
+
+#: ``{setting: default}``
+DEFAULTS: Final[Mapping[str, Any]] = _DEFAULTS[_SECTION]
+
+# Dask's own way, so that `dask config list` has them: distributed does the same.
+dask.config.update_defaults(_DEFAULTS)
+
+
+@cache
+def schema() -> Mapping[str, Mapping[str, Any]]:
+    """Return ``{setting: its JSON schema}``."""
+    properties: dict[str, Mapping[str, Any]] = _load("taskmeter-schema.yaml")["properties"]
+    settings: dict[str, Mapping[str, Any]] = properties[_SECTION]["properties"]
+    return settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How taskmeter behaves in one process.
 
-    Parameters
-    ----------
-    namespace
-        What metric names start with; Dask's own setting
-        ``distributed.dashboard.prometheus.namespace``.
-    max_prefixes
-        Prefixes that keep their name in Prometheus; the rest share ``__other__``.
-    tracked_prefixes
-        The same for the ledger itself, so that memory stays bounded.
-    tracked_series
-        Distributions that are kept apart by what they are of; the rest share one for each measure.
-    tracked_groups
-        Task groups that are remembered after Dask has forgotten them.
-    tracked_pairs
-        Pairs of workers whose transfers are kept apart.
-    durations
-        What is done with forecasts of durations: ``"on"`` gives them to Dask, ``"shadow"`` compares
-        them with Dask's own averages, ``"off"`` makes none.
-    bandwidth
-        Keep Dask's bandwidth, which the costs of moving data rest on, at what all transfers tell.
-    max_forecasts
-        Prefixes of which durations are forecast.
-    occupancy
-        Count the time that tasks spend in each state, which costs the scheduler a microsecond or
-        two a task.
-    recent_seconds
-        How far back recent durations go; they are kept in ten slices.
-    extrapolation_intervals
-        A running attempt is extrapolated for at most this many report intervals.
-    join_dask_metrics
-        Show the families in Dask's own ``/metrics`` too, when the process holds one server.
-    duration_buckets, bytes_buckets
-        Upper bounds of the classic buckets of histograms: of seconds; of bytes and bytes a second.
-    stalled_seconds
-        An attempt is stalled when its CPU clock has stood still for so long.
-    timestamps
-        Show the figures that workers report as of their last report, with its time, and not
-        extrapolated.
-    otlp_endpoint
-        The OpenTelemetry receiver to which metrics are pushed; none if empty.
-    otlp_interval_seconds
-        Time between two pushes; the setting is called ``taskmeter.otlp-interval``.
+    A field has the name of its setting, with underscores for hyphens; the schema says what it
+    means. Only `namespace`, what metric names start with, is a setting of Dask's own:
+    ``distributed.dashboard.prometheus.namespace``.
     """
 
     namespace: str = "dask"
-    max_prefixes: int = 200
-    tracked_prefixes: int = 10_000
-    tracked_series: int = 10_000
-    tracked_groups: int = 1_000
-    tracked_pairs: int = 1_000
-    durations: str = "shadow"
-    bandwidth: bool = False
-    max_forecasts: int = 1_000
-    occupancy: bool = True
-    recent_seconds: float = 600.0
-    extrapolation_intervals: float = 3.0
-    join_dask_metrics: bool = True
-    duration_buckets: tuple[float, ...] = DURATION_BUCKETS
-    bytes_buckets: tuple[float, ...] = BYTES_BUCKETS
-    stalled_seconds: float = 30.0
-    timestamps: bool = False
-    otlp_endpoint: str = ""
-    otlp_interval_seconds: float = 15.0
+    max_prefixes: int = DEFAULTS["max-prefixes"]
+    tracked_prefixes: int = DEFAULTS["tracked-prefixes"]
+    tracked_series: int = DEFAULTS["tracked-series"]
+    tracked_groups: int = DEFAULTS["tracked-groups"]
+    tracked_pairs: int = DEFAULTS["tracked-pairs"]
+    durations: str = DEFAULTS["durations"]
+    bandwidth: bool = DEFAULTS["bandwidth"]
+    max_forecasts: int = DEFAULTS["max-forecasts"]
+    occupancy: bool = DEFAULTS["occupancy"]
+    recent_seconds: float = DEFAULTS["recent-seconds"]
+    extrapolation_intervals: float = DEFAULTS["extrapolation-intervals"]
+    join_dask_metrics: bool = DEFAULTS["join-dask-metrics"]
+    duration_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["duration-buckets"]))
+    bytes_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["bytes-buckets"]))
+    stalled_seconds: float = DEFAULTS["stalled-seconds"]
+    timestamps: bool = DEFAULTS["timestamps"]
+    otlp_endpoint: str = DEFAULTS["otlp-endpoint"] or ""
+    otlp_interval: float = DEFAULTS["otlp-interval"]
 
     @classmethod
     def from_dask(cls) -> Settings:
-        """Read the settings that are in force now.
+        """Return the settings that are in force now.
 
         Raises
         ------
         ValueError
-            If a setting has a value that cannot be used; the message names it.
+            If a setting has a value that cannot be used; the message names the setting, the value
+            and what is allowed.
         """
-        default = cls()
-        return cls(
-            # Dask takes an empty or missing namespace for none.
-            namespace=str(
-                dask.config.get("distributed.dashboard.prometheus.namespace", "dask") or ""
-            ),
-            max_prefixes=_read("max-prefixes", default.max_prefixes, _positive_int),
-            tracked_prefixes=_read("tracked-prefixes", default.tracked_prefixes, _positive_int),
-            tracked_series=_read("tracked-series", default.tracked_series, _positive_int),
-            tracked_groups=_read("tracked-groups", default.tracked_groups, _positive_int),
-            tracked_pairs=_read("tracked-pairs", default.tracked_pairs, _positive_int),
-            durations=_read("durations", default.durations, _mode),
-            bandwidth=_read("bandwidth", default.bandwidth, _switch),
-            max_forecasts=_read("max-forecasts", default.max_forecasts, _positive_int),
-            occupancy=_read("occupancy", default.occupancy, _boolean),
-            recent_seconds=_read("recent-seconds", default.recent_seconds, _positive_float),
-            extrapolation_intervals=_read(
-                "extrapolation-intervals", default.extrapolation_intervals, _positive_float
-            ),
-            join_dask_metrics=_read("join-dask-metrics", default.join_dask_metrics, _boolean),
-            duration_buckets=_read(
-                "duration-buckets", default.duration_buckets, _bounds, takes=_BUCKETS
-            ),
-            bytes_buckets=_read("bytes-buckets", default.bytes_buckets, _bounds, takes=_BUCKETS),
-            stalled_seconds=_read("stalled-seconds", default.stalled_seconds, _positive_float),
-            timestamps=_read("timestamps", default.timestamps, _boolean),
-            otlp_endpoint=_read(
-                "otlp-endpoint", default.otlp_endpoint, _web_address, takes=_ENDPOINT
-            ),
-            otlp_interval_seconds=_read(
-                "otlp-interval", default.otlp_interval_seconds, _positive_float
-            ),
-        )
+        # Dask takes an empty or missing namespace for none.
+        values: dict[str, Any] = {"namespace": str(dask.config.get(_NAMESPACE, "dask") or "")}
+        for field in fields(cls)[1:]:
+            name = field.name.replace("_", "-")
+            value = dask.config.get(f"{_SECTION}.{name}", DEFAULTS[name])
+            values[field.name] = _checked(name, value)
+        return cls(**values)
 
 
-def _read(name: str, default: Any, parse: Callable[[Any], Any], *, takes: str = "") -> Any:
-    value = dask.config.get(f"taskmeter.{name}", default)
+def unknown_settings() -> tuple[str, ...]:
+    """Return a sentence about each setting under ``taskmeter`` that does not exist."""
+    section = dask.config.get(_SECTION)
+    if not isinstance(section, Mapping):
+        return (f"The setting {_SECTION} cannot be {section!r}; it takes a mapping of settings.",)
+    names = sorted(str(name).replace("_", "-") for name in section)
+    return tuple(_unknown(name) for name in names if name not in DEFAULTS)
+
+
+def _unknown(name: str) -> str:
+    nearest = get_close_matches(name, DEFAULTS, n=1, cutoff=0.0)[0]
+    return f"There is no setting {_SECTION}.{name}; the nearest is {_SECTION}.{nearest}."
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return a setting's value in the type that it has in `Settings`."""
+    rule = schema()[name]
+    kind = rule.get("format", "enum" if "enum" in rule else rule["type"])
     try:
-        return parse(value)
+        return _PARSERS[kind](value, rule)
     except (TypeError, ValueError):
+        default = DEFAULTS[name]
+        usual = (
+            f" (default {json.dumps(default)})" if isinstance(default, (str, int, float)) else ""
+        )
         raise ValueError(
-            f"The setting taskmeter.{name} cannot be {value!r}; "
-            f"{takes or f'the default is {default!r}'}."
+            f"The setting {_SECTION}.{name} cannot be {value!r}; "
+            f"it takes {_allowed(kind, rule)}{usual}."
         ) from None
 
 
-def _positive_int(value: Any) -> int:
-    number = int(value)
-    if number <= 0 or number != float(value):
+def _allowed(kind: str, rule: Mapping[str, Any]) -> str:
+    """Return what a setting takes, in words."""
+    return {
+        "integer": f"a whole number of at least {rule.get('minimum')}",
+        "number": f"a number above {rule.get('exclusiveMinimum')}",
+        "boolean": "true or false",
+        "enum": " or ".join(json.dumps(choice) for choice in rule.get("enum", ())),
+        "array": "one or more positive, finite numbers in increasing order, such as [1, 60]",
+        "uri": "the address of a receiver, such as http://localhost:4318",
+    }[kind]
+
+
+def _integer(value: Any, rule: Mapping[str, Any]) -> int:
+    number = float("nan") if isinstance(value, bool) else float(value)
+    if not number.is_integer() or number < rule["minimum"]:
+        raise ValueError(value)
+    return int(number)
+
+
+def _number(value: Any, rule: Mapping[str, Any]) -> float:
+    number = float("nan") if isinstance(value, bool) else float(value)
+    if not rule["exclusiveMinimum"] < number < float("inf"):
         raise ValueError(value)
     return number
 
 
-def _positive_float(value: Any) -> float:
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise ValueError(value)
-    return number
-
-
-def _mode(value: Any) -> str:
-    # YAML takes a bare on and off for booleans
-    mode = {True: "on", False: "off"}.get(value, value)
-    if mode not in {"off", "shadow", "on"}:
-        raise ValueError(value)
-    return str(mode)
-
-
-def _switch(value: Any) -> bool:
-    """Return a boolean; also of the words that YAML takes for one."""
-    return _boolean(value == "on" if value in {"on", "off"} else value)
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
+def _boolean(value: Any, rule: Mapping[str, Any]) -> bool:  # noqa: ARG001 (as the others)
+    # YAML reads a bare on or off as a boolean, the environment does not
+    boolean = {"on": True, "off": False}.get(value, value)
+    if not isinstance(boolean, bool):
         raise TypeError(value)
-    return value
+    return boolean
 
 
-def _web_address(value: Any) -> str:
+def _choice(value: Any, rule: Mapping[str, Any]) -> str:
+    # YAML reads a bare on or off as a boolean
+    choice = ("off", "on")[value] if isinstance(value, bool) else value
+    if choice not in rule["enum"]:
+        raise ValueError(value)
+    return str(choice)
+
+
+def _uri(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the others)
     """Return an http(s) address; empty for none."""
     if value is None or value == "":
         return ""
     if not isinstance(value, str):
         raise TypeError(value)
     parts = urlsplit(value)
-    # a port that is none raises ValueError when it is asked for
+    # an invalid port raises ValueError when it is read
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
         raise ValueError(value)
     return value
 
 
-def _bounds(value: Any) -> tuple[float, ...]:
-    """Return bounds of buckets; also those that the environment has as ``1, 60`` or as ``60``."""
+def _bounds(value: Any, rule: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return bounds of buckets; the environment may have them as ``1, 60`` or ``60``."""
     if isinstance(value, str):
         value = value.strip().removeprefix("[").removesuffix("]").split(",")
     elif not isinstance(value, (list, tuple)):
         value = (value,)
-    bounds = tuple(_positive_float(bound) for bound in value if not isinstance(bound, bool))
-    if not bounds or len(bounds) < len(value) or any(a >= b for a, b in pairwise(bounds)):
+    bounds = tuple(_number(bound, rule["items"]) for bound in value)
+    if not bounds or any(a >= b for a, b in pairwise(bounds)):
         raise ValueError(value)
     return bounds
+
+
+_PARSERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "enum": _choice,
+    "array": _bounds,
+    "uri": _uri,
+}

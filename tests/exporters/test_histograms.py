@@ -23,7 +23,7 @@ from prometheus_client.openmetrics.parser import (
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
-from taskmeter.config import BYTES_BUCKETS, DURATION_BUCKETS, Settings
+from taskmeter.config import Settings
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.exporters.classic import canonical, cumulative
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF
@@ -193,7 +193,7 @@ def test_a_scraper_can_ask_for_a_histogram_by_its_name_or_a_samples() -> None:
 
 def test_a_long_task_is_not_only_in_the_last_bucket() -> None:
     seen = buckets(text(exporter(snapshot({"long": compute(12, 120, 7_200)}))), DURATION)
-    assert list(seen) == [*[canonical(bound) for bound in DURATION_BUCKETS], "+Inf"]
+    assert list(seen) == [*[canonical(bound) for bound in Settings().duration_buckets], "+Inf"]
     assert [seen["10.0"], seen["30.0"], seen["300.0"], seen["3600.0"], seen["10800.0"]] == [
         0, 1, 2, 2, 3,
     ]  # fmt: skip
@@ -248,8 +248,9 @@ def test_bounds_that_are_none_are_refused_in_one_sentence(name: str, value: Any)
 
 def test_bounds_of_bytes_are_powers_of_two_so_that_they_are_exact() -> None:
     samples = [float(x) for power in range(8, 42) for x in (2**power - 1, 2**power, 2**power + 1)]
-    (found,) = cumulative([Distribution.of(samples)], BYTES_BUCKETS)
-    assert found == [*[sum(x <= bound for x in samples) for bound in BYTES_BUCKETS], len(samples)]
+    bounds = Settings().bytes_buckets
+    (found,) = cumulative([Distribution.of(samples)], bounds)
+    assert found == [*[sum(x <= bound for x in samples) for bound in bounds], len(samples)]
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def start_otlp(take: Callable[[], Snapshot], settings: Settings) -> OtlpExporter
         exporter = OtlpExporter(
             take,
             endpoint=settings.otlp_endpoint,
-            interval_seconds=settings.otlp_interval_seconds,
+            interval_seconds=settings.otlp_interval,
             settings=settings,
         )
         exporter.start()

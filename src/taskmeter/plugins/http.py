@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import dask.config
 from distributed.core import Status
 from distributed.scheduler import Scheduler
 from distributed.worker import Worker
@@ -232,6 +233,14 @@ class Mount:
     def prefix(self) -> str | None:
         """What the paths of the pages start with, "/" mostly; None if the server has no HTTP."""
         return None if self._pages is None else self._pages.prefix
+
+    @property
+    def location(self) -> dict[str, str] | None:
+        """Return the scheme and the prefix of the pages' addresses; None without an HTTP server."""
+        if self._pages is None:
+            return None
+        secure = dask.config.get("distributed.scheduler.dashboard.tls.cert", None)
+        return {"scheme": "https" if secure else "http", "prefix": self._pages.prefix}
 
     def unmount(self) -> None:
         """Take the pages away again; repeated calls change nothing."""
