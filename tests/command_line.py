@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 #: What stands next to the running Python.
@@ -20,15 +25,43 @@ def nap(x, seconds=0.05):
 """
 
 
-def execute(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def execute(*args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [BIN / "taskmeter", *args],
         cwd=cwd,
+        env={**os.environ, **env},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@contextmanager
+def background_scheduler(folder: Path, *args: str | Path, **env: str) -> Iterator[str]:
+    """Run ``dask scheduler`` with taskmeter; return its address. Its log is ``scheduler.log``."""
+    file, log = folder / "scheduler.json", folder / "scheduler.log"
+    listening = ("--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
+    with log.open("w") as out:
+        scheduler = subprocess.Popen(
+            [BIN / "dask", "scheduler", "--preload", "taskmeter.preload", *listening,
+             "--scheduler-file", file, *args],
+            env={**os.environ, **env}, stdout=out, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            deadline = time.monotonic() + 30
+            while not file.exists():
+                assert scheduler.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+            yield json.loads(file.read_text())["address"]
+        finally:
+            scheduler.terminate()
+            try:
+                scheduler.wait(10)
+            except subprocess.TimeoutExpired:
+                scheduler.kill()
+                scheduler.wait()
 
 
 #: Any free port, so that these tests can run beside a cluster of the user's.

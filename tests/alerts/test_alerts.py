@@ -114,7 +114,7 @@ def test_its_own_file_is_overwritten_but_nobody_elses(tmp_path):
     path.write_text("groups: []  # mine\n")
     refused = invoke("-o", path)
     assert refused.exit_code == 1
-    assert "give another -o, or --force" in refused.output
+    assert "give another name, or --force" in refused.output
     assert path.read_text() == "groups: []  # mine\n"
     assert invoke("-o", path, "--force").exit_code == 0
     assert "mine" not in path.read_text()

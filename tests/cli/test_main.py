@@ -7,8 +7,9 @@ import json
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +20,10 @@ from distributed import Client, LocalCluster
 import taskmeter
 from command_line import BIN, reported, script
 from taskmeter.attempts.attempt import InFlight
-from taskmeter.cli import doctor
 from taskmeter.cli.main import main
 from taskmeter.client.connect import Refusal, connect
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.plugins.http import as_json
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers
 
@@ -83,7 +84,7 @@ def refused(*args: str) -> str:
 # Help
 
 
-@pytest.mark.parametrize("name", [None, "run", "demo", "snapshot", "top", "report", "doctor"])
+@pytest.mark.parametrize("name", [None, *main.commands])
 def test_help_says_what_a_command_does_and_gives_an_example(name: str | None) -> None:
     result = invoke(*([name] if name else []), "--help")
     assert result.exit_code == 0
@@ -94,16 +95,19 @@ def test_the_version_is_the_packages() -> None:
     assert invoke("--version").stdout == f"taskmeter, version {taskmeter.__version__}\n"
 
 
-def test_dask_has_the_same_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [(BIN / "dask", "taskmeter"), (sys.executable, "-m", "taskmeter")]
+)
+def test_there_are_other_ways_to_the_same_commands(command: tuple, tmp_path: Path) -> None:
     result = subprocess.run(
-        [BIN / "dask", "taskmeter", "--help"],
+        [*command, "--help"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    assert "Usage: dask taskmeter" in result.stdout
+    assert re.search(r"^Usage: (dask|python -m) taskmeter ", result.stdout)
     assert set(main.commands) <= set(re.findall(r"^  (\w+) ", result.stdout, re.MULTILINE))
 
 
@@ -211,6 +215,17 @@ def test_top_looks_as_often_as_it_is_told(cluster: Client) -> None:
     assert "threads busy" in second
 
 
+def test_top_has_percentiles_and_sorts_by_them(
+    cluster: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    cluster.submit(time.sleep, 0.3).result()
+    result = invoke("top", cluster.scheduler.address, "--count", "1", "--sort", "p95")
+    assert reported(result.stdout, "sleep")["p99"].endswith(" ms")
+    assert result.stdout.index("sleep") < result.stdout.index("abs")
+    assert "std" not in result.stdout
+
+
 # A cluster of which much is known
 
 KNOWN = Snapshot(
@@ -233,33 +248,29 @@ KNOWN = Snapshot(
 )
 
 
-@pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that gives `KNOWN` as its snapshot."""
-
-    @contextmanager
-    def cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
-        looks = iter(range(1_000_000))
-        yield lambda: replace(KNOWN, at=KNOWN.at + next(looks))
-
-    monkeypatch.setattr("taskmeter.cli.main._cluster", cluster)
-    monkeypatch.setenv("COLUMNS", "200")
+def saved(tmp_path: Path, snapshot: Snapshot) -> str:
+    """Save a snapshot as ``taskmeter snapshot --json`` does; return the file's name."""
+    path = tmp_path / "there.json"
+    path.write_text(as_json(snapshot.to_dict()))
+    return str(path)
 
 
 @pytest.fixture
-def hung(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that gives `HUNG` as its snapshot."""
-
-    @contextmanager
-    def cluster(address: str) -> Iterator[Callable[[], Snapshot]]:
-        yield lambda: HUNG
-
-    monkeypatch.setattr("taskmeter.cli.main._cluster", cluster)
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with `KNOWN` in it, on a wide terminal."""
     monkeypatch.setenv("COLUMNS", "200")
+    return saved(tmp_path, KNOWN)
 
 
-def test_a_snapshot_tells_how_long_one_task_takes(known: None) -> None:
-    result = invoke("snapshot", "there")
+@pytest.fixture
+def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with `HUNG` in it, on a wide terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return saved(tmp_path, HUNG)
+
+
+def test_a_snapshot_tells_how_long_one_task_takes(known: str) -> None:
+    result = invoke("snapshot", known)
     assert result.exit_code == 0
     slow = reported(result.stdout, "slow")
     assert (slow["mean"], slow["std"], slow["p50"], slow["now"]) == (
@@ -273,15 +284,8 @@ def test_a_snapshot_tells_how_long_one_task_takes(known: None) -> None:
     assert "nan" not in result.stdout
 
 
-def test_top_has_percentiles_and_sorts_by_them(known: None) -> None:
-    result = invoke("top", "there", "--count", "1", "--sort", "p95")
-    assert reported(result.stdout, "slow")["p99"] == "8.9 s"
-    assert result.stdout.index("slow") < result.stdout.index("quick")
-    assert "std" not in result.stdout
-
-
-def test_a_snapshot_as_json_is_strict_and_holds_the_distributions(known: None) -> None:
-    result = invoke("snapshot", "there", "--json")
+def test_a_snapshot_as_json_is_strict_and_holds_the_distributions(known: str) -> None:
+    result = invoke("snapshot", known, "--json")
     found = json.loads(result.stdout, parse_constant=pytest.fail)
     assert Snapshot.from_dict(found) == KNOWN
     quick, slow, never = found["prefixes"]
@@ -291,13 +295,13 @@ def test_a_snapshot_as_json_is_strict_and_holds_the_distributions(known: None) -
     assert "p50" not in never["durations"]["compute"]
 
 
-def test_groups_and_transfers_have_tables_of_their_own(known: None) -> None:
-    groups = invoke("snapshot", "there", "--groups").stdout
-    assert groups.startswith("taskmeter: there, groups\n")
+def test_groups_and_transfers_have_tables_of_their_own(known: str) -> None:
+    groups = invoke("snapshot", known, "--groups").stdout
+    assert groups.startswith(f"taskmeter: {known}, groups\n")
     assert "slow-1" in groups
-    both = invoke("snapshot", "there", "--groups", "--transfers").stdout
+    both = invoke("snapshot", known, "--groups", "--transfers").stdout
     assert both.startswith(groups)
-    assert "taskmeter: there, transfers\n" in both
+    assert f"taskmeter: {known}, transfers\n" in both
     assert "1.0 MB" in both
     assert "task prefix" not in both
 
@@ -322,15 +326,13 @@ HUNG = replace(
 )
 
 
-def test_tasks_that_stand_still_are_listed_with_where_they_stand(known: None) -> None:
-    still = invoke("snapshot", "there", "--stalled").stdout
+def test_tasks_that_stand_still_are_listed_with_where_they_stand(known: str) -> None:
+    still = invoke("snapshot", known, "--stalled").stdout
     assert "No task has stood still for 30.0 s." in still
-    assert "stalled task" not in invoke("top", "there", "--count", "1").stdout
 
 
-@pytest.mark.parametrize("command", [("snapshot", "there"), ("top", "there", "--count", "1")])
-def test_a_task_that_hangs_is_below_the_table(command: tuple[str, ...], hung: None) -> None:
-    lines = invoke(*command).stdout.splitlines()
+def test_a_task_that_hangs_is_below_the_table(hung: str) -> None:
+    lines = invoke("snapshot", hung).stdout.splitlines()
     assert lines[-1].split() == [
         "slow-7", "tcp://10.0.0.1:1234", "100", "s", "90.0", "s", "2.0", "s",
         "script.py:12", "in", "download",
@@ -338,99 +340,22 @@ def test_a_task_that_hangs_is_below_the_table(command: tuple[str, ...], hung: No
     assert any(line.startswith("capacity ") and "transfer" in line for line in lines)
 
 
-def test_stalled_takes_a_threshold_and_has_json(hung: None) -> None:
-    assert "slow-7" in invoke("snapshot", "there", "--stalled", "90").stdout
+def test_a_file_that_is_not_there_is_refused() -> None:
+    assert refused("snapshot", "gone.json") == "There is no file 'gone.json'."
+
+
+def test_stalled_takes_a_threshold_and_has_json(hung: str) -> None:
+    assert "slow-7" in invoke("snapshot", hung, "--stalled", "90").stdout
     assert (
-        "No task has stood still for 91.0 s."
-        in invoke("snapshot", "there", "--stalled", "91").stdout
+        "No task has stood still for 91.0 s." in invoke("snapshot", hung, "--stalled", "91").stdout
     )
-    found = json.loads(invoke("snapshot", "there", "--stalled", "--json").stdout)
+    found = json.loads(invoke("snapshot", hung, "--stalled", "--json").stdout)
     assert [row["key"] for row in found["stalled"]] == ["slow-7"]
     assert found["idle_seconds"] == {"transfer": 4.0}
-    assert "stalled" not in json.loads(invoke("snapshot", "there", "--json").stdout)
+    assert "stalled" not in json.loads(invoke("snapshot", hung, "--json").stdout)
 
 
-def test_groups_are_not_sorted_by_what_they_lack(known: None) -> None:
+def test_groups_are_not_sorted_by_what_they_lack(known: str) -> None:
     assert refused("snapshot", "there", "--groups", "--sort", "rate") == (
         "Groups have no --sort rate; there is compute, mean, p50, p95, p99, name."
     )
-
-
-# Doctor
-
-
-def test_a_cluster_that_is_well_has_a_line_for_everything(cluster: Client) -> None:
-    result = invoke("doctor", cluster.scheduler.address)
-    assert result.exit_code == 0, result.stdout
-    lines = result.stdout.splitlines()
-    assert all(line.startswith("OK ") for line in lines)
-    assert [line.split()[1].rstrip(":") for line in lines] == [
-        "scheduler",
-        "taskmeter",
-        "metrics",
-        "Dask's",
-        "worker",
-    ]
-    assert "/taskmeter/metrics" in lines[2]
-    assert re.search(
-        r"taskmeter \S+, distributed \S+, Python 3\.\d+\.\d+, clock [+-]\d+ ms", lines[4]
-    )
-
-
-def test_a_cluster_without_taskmeter_is_diagnosed(plain_cluster: Client) -> None:
-    result = invoke("doctor", plain_cluster.scheduler.address, "--json")
-    assert result.exit_code == 1
-    found = {finding["what"]: finding for finding in json.loads(result.stdout)}
-    assert found["scheduler"]["status"] == "OK"
-    assert found["taskmeter"]["status"] == "FAIL"
-    assert "taskmeter.install(client)" in found["taskmeter"]["says"]
-
-
-def test_a_scheduler_that_cannot_be_reached_is_a_finding() -> None:
-    result = invoke("doctor", "tcp://127.0.0.1:9")
-    assert result.exit_code == 1
-    assert result.stdout.startswith("FAIL  scheduler: Nothing answers at tcp://127.0.0.1:9")
-
-
-def process(version: str | None = "0.1.0", distributed: str | None = "2026.8.0"):
-    return doctor._Process(taskmeter=version, distributed=distributed, python="3.11.7.final.0")
-
-
-@pytest.mark.parametrize(
-    ("worker", "status", "says"),
-    [
-        (process(None), "FAIL", "it lacks taskmeter; pip install taskmeter==0.1.0 there"),
-        (process("0.0.9"), "WARN", "it has taskmeter 0.0.9, the scheduler 0.1.0"),
-        (process(None, None), "WARN", "it does not answer"),
-        (process("0.1.0", "2024.10.0"), "WARN", "it has distributed 2024.10.0, Python 3.11.7, the"),
-    ],
-)
-def test_a_worker_with_other_packages_is_a_fault(worker, status: str, says: str) -> None:
-    ((found, text),) = doctor._package_faults(worker, process())
-    assert found == status
-    assert text.startswith(says)
-
-
-def test_a_worker_that_sends_no_reports_is_a_fault() -> None:
-    status = taskmeter.snapshots.snapshot.WorkerStatus(address="a", metered=False)
-    ((found, text),) = doctor._report_faults(process(), status)
-    assert (found, text.split(",")[0]) == ("FAIL", "it sends no reports")
-
-
-@pytest.mark.parametrize(
-    ("delay", "words"), [(2.0, "2.0 s behind the scheduler's"), (-3.0, "3.0 s ahead of the")]
-)
-def test_a_clock_that_is_wrong_is_a_fault(delay: float, words: str) -> None:
-    ((found, text),) = doctor._clock_faults(delay)
-    assert found == "WARN"
-    assert words in text
-
-
-def test_of_many_workers_those_that_are_well_share_a_line() -> None:
-    findings = [
-        doctor.Finding(status="OK" if i else "FAIL", what=f"worker {i}", says="") for i in range(99)
-    ]
-    assert [(f.status, f.what, f.says) for f in doctor.fold(findings)] == [
-        ("FAIL", "worker 0", ""),
-        ("OK", "workers", "98 of them are well"),
-    ]

@@ -99,7 +99,8 @@ def test_a_saved_snapshot_has_a_report_too(cluster: Client, here: Path) -> None:
     assert "abs" in table(here / "taskmeter-report.html")["task prefix"]
     sentence = refused("run.json", "-o", "run.json")
     assert sentence == (
-        "Will not overwrite 'run.json': it is no report of taskmeter's. Give another name."
+        "'run.json' would be overwritten, but taskmeter did not write it: give another name, or "
+        "--force."
     )
     assert json.loads(saved.read_text())
 

@@ -8,16 +8,11 @@ from typing import Any
 
 import click
 
-from taskmeter.catalogue.promql import NAMESPACE
-from taskmeter.cli.written_files import MARK, write_files
-from taskmeter.client.connect import Refusal
-from taskmeter.config import Settings
+from taskmeter.cli.options import STDOUT, force_option, namespace_option, refusing
+from taskmeter.cli.output_files import MARK, write_files
 from taskmeter.rules.alerts import Thresholds, rule_file
 from taskmeter.text import printable
 from taskmeter.version import __version__
-
-#: What stands for stdout.
-_STDOUT = "-"
 
 _DEFAULT = Thresholds()
 
@@ -28,28 +23,6 @@ Recording rules and alerts for Dask clusters with taskmeter. In prometheus.yml:
 
   rule_files: [{{name}}]
 """
-
-
-def _namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str:  # noqa: ARG001 (click calls it so)
-    if value is None:
-        return Settings.from_dask().namespace
-    if not NAMESPACE.fullmatch(value):
-        raise click.BadParameter("it takes letters, digits and underscores, as in dask.")
-    return value
-
-
-#: What metric names begin with.
-namespace_option = click.option(
-    "--namespace",
-    callback=_namespace,
-    metavar="NAME",
-    help="What metric names begin with: the setting distributed.dashboard.prometheus.namespace "
-    "of the cluster. Without, it is that of this machine, which by default is dask.",
-)
-
-force_option = click.option(
-    "--force", is_flag=True, help="Overwrite also files that taskmeter did not write."
-)
 
 
 def _threshold(
@@ -103,6 +76,7 @@ _positive = click.FloatRange(min=0, min_open=True)
 @_threshold("idle_ratio", _share, "SHARE", "Utilisation below which a cluster is too large.")
 @namespace_option
 @force_option
+@refusing
 def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
     """Write alerts and recording rules for Prometheus.
 
@@ -136,13 +110,10 @@ def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
     from there, it fires by --longest-seconds alone.
     """  # noqa: D301 (\b keeps click from filling the lines)
     path = Path(output)
-    name = "taskmeter-alerts.yml" if output == _STDOUT else printable(path.name)
+    name = "taskmeter-alerts.yml" if output == STDOUT else printable(path.name)
     text = rules(namespace, Thresholds(**limits), name)
-    if output == _STDOUT:
+    if output == STDOUT:
         click.echo(text, nl=False)
         return
-    try:
-        write_files({path: text}, force=force)
-    except Refusal as refusal:
-        raise click.ClickException(str(refusal)) from None
+    write_files({path: text}, force=force)
     click.echo(f"Wrote {printable(output)}: name it under rule_files in prometheus.yml.")

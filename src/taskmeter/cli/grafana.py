@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from taskmeter.cli.alerts import force_option, namespace_option, rules
-from taskmeter.cli.written_files import write_files
-from taskmeter.client.connect import Refusal
+from taskmeter.cli.alerts import rules
+from taskmeter.cli.options import force_option, namespace_option, refusing
+from taskmeter.cli.output_files import write_files
 from taskmeter.rules.alerts import Thresholds
 from taskmeter.text import printable
 
@@ -24,12 +24,12 @@ _RULES = Path("compose/taskmeter-alerts.yml")
 
 def contents(namespace: str) -> dict[Path, str]:
     """Return ``{path: text}`` of all there is, for a namespace."""
-    found = {
+    packaged = {
         path.relative_to(_FOLDER): _renamed(path.read_text(encoding="utf-8"), namespace)
         for path in sorted(_FOLDER.rglob("*"))
         if path.is_file() and path.suffix != ".pyc"
     }
-    return found | {_RULES: rules(namespace, Thresholds(), _RULES.name)}
+    return packaged | {_RULES: rules(namespace, Thresholds(), _RULES.name)}
 
 
 def _renamed(text: str, namespace: str) -> str:
@@ -49,6 +49,7 @@ def _renamed(text: str, namespace: str) -> str:
 )
 @namespace_option
 @force_option
+@refusing
 def grafana(output: Path, *, namespace: str, force: bool) -> None:
     """Write dashboards for Grafana.
 
@@ -76,12 +77,9 @@ def grafana(output: Path, *, namespace: str, force: bool) -> None:
     Written once more, it overwrites what it wrote before, changes of yours too, but no file that
     taskmeter did not write. What you change in Grafana is best saved under another name.
     """  # noqa: D301 (\b keeps click from filling the lines)
-    found = {output / path: text for path, text in contents(namespace).items()}
-    try:
-        write_files(found, force=force)
-    except Refusal as refusal:
-        raise click.ClickException(str(refusal)) from None
-    number = sum(path.suffix == ".json" for path in found)
+    files = {output / path: text for path, text in contents(namespace).items()}
+    write_files(files, force=force)
+    number = sum(path.suffix == ".json" for path in files)
     where = printable(str(output))
     click.echo(f"Wrote {number} dashboards and what goes with them to {where}.")
     click.echo(f"To see them: cd {where}/compose && docker compose up --build")

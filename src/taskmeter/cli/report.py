@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import click
 
-from taskmeter.cli.report_file import check, here, reason, save
-from taskmeter.client.connect import Refusal, connect, quiet, read
-from taskmeter.client.measure import facts
-from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.cli.options import STDOUT, force_option, refusing, tls_options
+from taskmeter.cli.output_files import check_writable, write_files
+from taskmeter.cli.source import connected, saved
+from taskmeter.client.measure import facts as cluster_facts
 from taskmeter.text import printable, size
+from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page
-
-#: What stands for stdout.
-_STDOUT = "-"
 
 
 @click.command()
@@ -31,7 +28,10 @@ _STDOUT = "-"
     help="Where to write it; an older report is overwritten, no other file is. With - it goes to "
     "stdout.",
 )
-def report(source: str, output: str) -> None:
+@force_option
+@tls_options
+@refusing
+def report(source: str, output: str, *, force: bool) -> None:
     """Write a report of what a cluster has done so far: one HTML file.
 
     \b
@@ -48,47 +48,24 @@ def report(source: str, output: str) -> None:
     time is in the reports of "taskmeter run --report run.html script.py" and of
     "with taskmeter.measure(client) as m: ..." with "m.report(path)", which look again and again.
     """  # noqa: D301 (\b keeps click from filling the lines)
-    try:
-        text = _written(source, output)
-    except Refusal as refusal:
-        raise click.ClickException(str(refusal)) from None
-    if output == _STDOUT:
-        sys.stdout.buffer.write(text.encode())
+    if output == STDOUT:
+        sys.stdout.buffer.write(_page(source).encode())
         return
+    path = Path(output)
+    check_writable(path, force=force)
+    text = _page(source)
+    write_files({path: text}, force=force)
     click.echo(f"Wrote {printable(output)} ({size(len(text.encode()))}).")
 
 
-def _written(source: str, output: str) -> str:
+def _page(source: str) -> str:
     path = Path(source)
-    if output != _STDOUT:
-        check(Path(output))
-    text = _of_file(path) if path.is_file() else _of_cluster(source)
-    if output != _STDOUT:
-        save(Path(output), text)
-    return text
-
-
-def _of_file(path: Path) -> str:
-    named = repr(printable(str(path)))
-    try:
-        found = Snapshot.from_dict(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise Refusal(f"Cannot read {named}: {reason(error)}.") from error
-    except ValueError as error:
-        raise Refusal(
-            f"{named} is not a snapshot: make one with taskmeter snapshot ADDRESS --json > FILE."
-        ) from error
-    title = f"taskmeter report of {path.name}"
-    return page(found, facts=Facts(title=title, source=str(path), versions=here()))
-
-
-def _of_cluster(address: str) -> str:
-    if address.endswith(".json"):
-        raise Refusal(f"There is no file {printable(address)!r}.")
-    with quiet():
-        client = connect(address)
-        try:
-            found = read(client)
-            return page(found, facts=facts(client, f"taskmeter report of {address}"))
-        finally:
-            client.close()
+    if path.is_file():
+        facts = Facts(
+            title=f"taskmeter report of {path.name}",
+            source=str(path),
+            versions={"taskmeter here": __version__},
+        )
+        return page(saved(path), facts=facts)
+    with connected(source) as (client, take):
+        return page(take(), facts=cluster_facts(client, f"taskmeter report of {source}"))

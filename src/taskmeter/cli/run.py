@@ -1,133 +1,116 @@
-"""The mechanics of ``taskmeter run``: a cluster, a script, a live view, and a report."""
+"""``taskmeter run``: a script on a metered cluster, with a live view and a report."""
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
-from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
+import click
 import dask.config
-from distributed import Client, LocalCluster
-from distributed.utils import sync
+from distributed import Client
 
-from taskmeter.cli.report_file import check, save_seen
+from taskmeter.cli.local_cluster import Target, metered, on_signal
+from taskmeter.cli.options import (
+    dashboard_address_option,
+    force_option,
+    lenient,
+    refusing,
+    tls_options,
+    top_option,
+)
+from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.script import Script
-from taskmeter.cli.watch import Seen, Watch
-from taskmeter.client.api import install
-from taskmeter.client.connect import Refusal, connect, quiet, read, read_complete, silence_dask
+from taskmeter.cli.watch import Seen
+from taskmeter.client.connect import Refusal, silence_dask
 from taskmeter.text import printable
-from taskmeter.views.terminal.live import Display
+from taskmeter.version import __version__
+from taskmeter.views.html.facts import Facts
+from taskmeter.views.html.page import page
+from taskmeter.views.terminal.live import Display, display
 from taskmeter.views.terminal.tables import console, view
-
-#: Only this machine sees the dashboard and the metrics, unless the user says otherwise.
-DASHBOARD_ADDRESS = "127.0.0.1:8787"
-
-#: The workers of a new cluster have this time to begin metering.
-FIRST_REPORT_SECONDS = 3.0
 
 #: What the exit code of a program is that SIGTERM ended.
 _TERMINATED = 143
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where a program's work goes.
-
-    Parameters
-    ----------
-    scheduler
-        The address of an existing scheduler; None for a cluster of processes on this machine.
-    workers, threads
-        Of the local cluster: worker processes, and threads of each; None for Dask's own choice.
-    dashboard_address
-        Where the local cluster serves its dashboard and metrics.
-    log_level
-        What the local cluster logs to the terminal.
-    """
-
-    scheduler: str | None = None
-    workers: int | None = None
-    threads: int | None = None
-    dashboard_address: str = DASHBOARD_ADDRESS
-    log_level: int = logging.WARNING
+_GONE = "This cluster was gone before the end: the figures may be a second old."
 
 
-@contextmanager
-def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
-    """Return the default client of a cluster that has taskmeter, and the watch over it.
-
-    Parameters
-    ----------
-    target
-        Which cluster.
-    display
-        Shows what happens on it.
-
-    Raises
-    ------
-    Refusal
-        If the scheduler cannot be reached or has no taskmeter, or no cluster can be started.
-    """
-    with ExitStack() as stack:
-        stack.callback(display.close)
-        with quiet():
-            if target.scheduler is None:
-                cluster = _start(target)
-                stack.callback(_close, cluster)
-                # Two clients: the program may do with its own what it likes.
-                watcher = Client(cluster, set_as_default=False)
-                stack.callback(_close, watcher)
-                install(watcher)
-                read_complete(watcher, patience=FIRST_REPORT_SECONDS)
-                client = Client(cluster)
-            else:
-                watcher = connect(target.scheduler)
-                stack.callback(_close, watcher)
-                read(watcher)
-                client = Client(watcher.scheduler.address)
-            stack.callback(_close, client)
-            if target.scheduler is None:
-                stack.callback(_silence_workers, watcher)
-            watch = Watch(watcher, display)
-        yield client, watch
-
-
-def _start(target: Target) -> LocalCluster:
-    try:
-        # Ctrl-C is for the program only: its workers inherit that they ignore it, and so they
-        # neither print tracebacks nor are they gone before the report.
-        with _on_signal(signal.SIGINT, signal.SIG_IGN):
-            return LocalCluster(
-                n_workers=target.workers,
-                threads_per_worker=target.threads,
-                processes=True,
-                dashboard_address=target.dashboard_address,
-                silence_logs=target.log_level,
-            )
-    except (OSError, RuntimeError, ValueError) as error:
-        raise Refusal(f"The local cluster could not be started: {error}.") from error
-
-
-def _silence_workers(client: Client) -> None:
-    """Keep workers from logging, below the report, that what they still run is cancelled."""
-    with quiet(), suppress(Exception, CancelledError):
-        sync(client.loop, client.run, silence_dask, callback_timeout=1)
-
-
-def _close(what: Client | LocalCluster) -> None:
-    # Whatever happens while it closes, the report and the exit code stand.
-    with quiet(), suppress(Exception, CancelledError):
-        what.close()
-
-
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the cluster of this scheduler.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes to start."
+)
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of each of them.")
+@dashboard_address_option
+@top_option
+@click.option("--quiet", is_flag=True, help="Show nothing but the report.")
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a report for the browser, too, such as run.html; an older report is overwritten.",
+)
+@force_option
+@tls_options
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@refusing
 def run(
+    script: Path,
+    args: tuple[str, ...],
+    *,
+    scheduler: str | None,
+    workers: int | None,
+    threads: int | None,
+    dashboard_address: str,
+    rows: int,
+    quiet: bool,
+    report_path: Path | None,
+    force: bool,
+) -> None:
+    """Run a script and see what its Dask tasks cost.
+
+    \b
+        taskmeter run script.py
+        taskmeter run --workers 4 --threads 2 script.py --its-own-option
+        taskmeter run --report run.html script.py
+        taskmeter run --scheduler tcp://10.0.0.1:8786 script.py > results.txt
+
+    The script needs no change and no Client: what it computes with Dask goes to the cluster that
+    this command starts, or to that of --scheduler. A Client() in the script gets the same cluster.
+    One that the script makes for itself, as a LocalCluster or with Client(n_workers=4), is shown
+    instead.
+
+    Everything that taskmeter says goes to stderr, so that stdout is the script's own. On a
+    terminal, the last lines show what runs; elsewhere a line comes every few seconds. The exit
+    code is the script's.
+    """  # noqa: D301 (\b keeps click from filling the lines)
+    if scheduler and (workers or threads):
+        raise Refusal("--workers and --threads are for a local cluster; leave out --scheduler.")
+    target = Target(
+        scheduler=scheduler, workers=workers, threads=threads, dashboard_address=dashboard_address
+    )
+    stderr = lenient(sys.stderr)
+    shown = display(stderr, quiet=quiet)
+    code = run_script(
+        Script(script, args),
+        target,
+        shown,
+        stderr,
+        top=rows,
+        report_path=report_path,
+        force=force,
+    )
+    sys.exit(code)
+
+
+def run_script(
     script: Script,
     target: Target,
     display: Display,
@@ -135,6 +118,7 @@ def run(
     *,
     top: int = 20,
     report_path: Path | None = None,
+    force: bool = False,
 ) -> int:
     """Run a script on a metered cluster, show how it goes, and print what ran.
 
@@ -152,6 +136,8 @@ def run(
         Prefixes that have a row of their own in it.
     report_path
         Where a report for the browser is written, too; None for nowhere.
+    force
+        Overwrite a file there that taskmeter did not write.
 
     Returns
     -------
@@ -164,10 +150,10 @@ def run(
         If there is no cluster to run it on, or the report for the browser cannot be written.
     """
     if report_path is not None:
-        check(report_path)
+        check_writable(report_path, force=force)
     with ExitStack() as stack:
         # SIGTERM ends the script as sys.exit does, so that cluster and terminal are left clean.
-        stack.enter_context(_on_signal(signal.SIGTERM, _stop))
+        stack.enter_context(on_signal(signal.SIGTERM, _stop))
         # Before the cluster starts: its workers find modules where this process does.
         stack.enter_context(script.arguments())
         client, watch = stack.enter_context(metered(target, display))
@@ -183,22 +169,32 @@ def run(
             sys.excepthook(type(error), error, error.__traceback__)
             _advise(error, out)
         title = f"taskmeter: what {script.path.name} ran"
-        report(out, seen, title=title, top=top)
+        print_seen(out, seen, title=title, top=top)
         if report_path is not None:
-            _save(report_path, seen, title, out)
+            _write_reports(report_path, seen, title, out, force=force)
     return code
 
 
-def _save(path: Path, seen: Sequence[Seen], title: str, out: IO[str]) -> None:
-    """Write the report for the browser, and say where it is."""
-    try:
-        written = save_seen(path, seen, title)
-    except Refusal as refusal:
-        # the script ran, and its exit code stands
-        out.write(f"\ntaskmeter: {refusal}\n")
-        return
-    for each in written:
-        out.write(f"\ntaskmeter: wrote {printable(str(each))}\n")
+def _write_reports(
+    path: Path, seen: Sequence[Seen], title: str, out: IO[str], *, force: bool
+) -> None:
+    """Write a report for each cluster, the second one to ``run-2.html``, and say where it is."""
+    for number, cluster in enumerate(seen, start=1):
+        where = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        facts = Facts(
+            title=title,
+            source=cluster.address,
+            versions={"taskmeter here": __version__},
+            note="" if cluster.exact else _GONE,
+        )
+        try:
+            text = page(cluster.snapshot, facts=facts, moments=cluster.moments)
+            write_files({where: text}, force=force)
+        except Refusal as refusal:
+            # the script ran, and its exit code stands
+            out.write(f"\ntaskmeter: {refusal}\n")
+            return
+        out.write(f"\ntaskmeter: wrote {printable(str(where))}\n")
 
 
 def _found_by_dask(script: Script, client: Client, *, given: bool) -> dask.config.set:
@@ -224,27 +220,11 @@ def _advise(error: BaseException, out: IO[str]) -> None:
         )
 
 
-@contextmanager
-def _on_signal(
-    number: int, action: Callable[[int, FrameType | None], None] | int
-) -> Iterator[None]:
-    """Let a signal do something else, where signals can be had: in the main thread."""
-    try:
-        before = signal.signal(number, action)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
 def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (signal's signature)
     raise SystemExit(_TERMINATED)
 
 
-def report(out: IO[str], seen: Sequence[Seen], *, title: str, top: int = 20) -> None:
+def print_seen(out: IO[str], seen: Sequence[Seen], *, title: str, top: int = 20) -> None:
     """Print what ran.
 
     Parameters
@@ -264,7 +244,7 @@ def report(out: IO[str], seen: Sequence[Seen], *, title: str, top: int = 20) -> 
         paper.print()
         paper.print(view(cluster.snapshot, title=f"{title}{where}", width=paper.width, top=top))
         if not cluster.exact:
-            paper.print("This cluster was gone before the end: the figures may be a second old.")
+            paper.print(_GONE)
     if not seen:
         paper.print("\ntaskmeter: no task ran on a cluster that it can see.")
     out.flush()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from distributed import Client, default_client
 
-from taskmeter.client.connect import Refusal, metrics_url, read
+from taskmeter.client.connect import Refusal, page_url, read
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.html.course import Course
@@ -109,7 +109,7 @@ class Watch:
         self._thread.start()
 
     def _say_where(self, client: Client) -> None:
-        url = metrics_url(client)
+        url = page_url(client, "taskmeter/metrics")
         if url is not None:
             self._display.say(f"taskmeter: metrics at {url}")
 

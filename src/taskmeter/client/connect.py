@@ -8,17 +8,18 @@ import struct
 import time
 import warnings
 from asyncio import CancelledError
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-import dask.config
 from distributed import Client
 from distributed.comm import get_address_host, parse_address, registry, unparse_host_port
+from distributed.security import Security
 from distributed.utils import sync
 
 from taskmeter.client.api import NotInstalled, snapshot
+from taskmeter.protocol.names import METADATA_KEY
 from taskmeter.snapshots.snapshot import Snapshot
 
 #: A scheduler that does not answer within this time counts as unreachable.
@@ -49,7 +50,12 @@ def connect(address: str) -> Client:
     """
     # Never let a Client meet an address that does not work: it waits without a limit for the
     # handshake of a server that is not Dask's, and a failed one complains when it is deleted.
-    _probe(address)
+    scheme = _probe(address)
+    if scheme == "tls" and not Security().get_connection_args("client").get("ssl_context"):
+        raise Refusal(
+            f"{address} wants TLS, for which nothing is configured: give --tls-ca-file, --tls-cert "
+            "and --tls-key, or set distributed.comm.tls in Dask's configuration."
+        )
     try:
         return Client(address, timeout=TIMEOUT_SECONDS, set_as_default=False)
     except Exception as error:
@@ -70,13 +76,13 @@ def read(client: Client) -> Snapshot:
     address = client.scheduler.address
     try:
         # On the loop, where the answer to `snapshot` can be awaited, asynchronous client or not.
-        found: Snapshot = sync(client.loop, snapshot, client)
+        taken: Snapshot = sync(client.loop, snapshot, client)
     except NotInstalled as error:
         raise Refusal(str(error)) from error
     except (OSError, CancelledError) as error:
         # Requests of a client that is being closed are cancelled.
         raise Refusal(f"The scheduler at {address} went away.") from error
-    return found
+    return taken
 
 
 def read_complete(client: Client, *, patience: float) -> Snapshot:
@@ -96,22 +102,38 @@ def read_complete(client: Client, *, patience: float) -> Snapshot:
     """
     deadline = time.monotonic() + patience
     while True:
-        found = read(client)
-        if all(w.metered for w in found.workers) or time.monotonic() > deadline:
-            return found
+        taken = read(client)
+        if all(w.metered for w in taken.workers) or time.monotonic() > deadline:
+            return taken
         time.sleep(0.05)
 
 
-def metrics_url(client: Client, page: str = "/taskmeter/metrics") -> str | None:
-    """Return the address of a page on the scheduler's HTTP server; None if it has no server."""
+def announcement(client: Client) -> dict[str, Any] | None:
+    """Return what taskmeter says of itself in the scheduler's metadata; None if it is not there."""
+    question = client.scheduler.get_metadata
+    announced = sync(client.loop, question, keys=[METADATA_KEY], default=None)
+    return dict(announced) if isinstance(announced, Mapping) else None
+
+
+def page_url(client: Client, page: str) -> str | None:
+    """Return the address of a page on the scheduler's HTTP server; None if it has no server.
+
+    Parameters
+    ----------
+    client
+        Any client, from any thread but its own loop's.
+    page
+        Its path, without the slash at the beginning and without ``--dashboard-prefix``.
+    """
     info: dict[str, Any] = client.scheduler_info(n_workers=0)
     port = info.get("services", {}).get("dashboard")
     if not port:
         return None
+    pages = (announcement(client) or {}).get("pages") or {}
     address = client.scheduler.address
     host = "localhost" if address.startswith("inproc") else get_address_host(address)
-    secure = dask.config.get("distributed.scheduler.dashboard.tls.cert", None)
-    return f"{'https' if secure else 'http'}://{unparse_host_port(host, port)}{page}"
+    scheme, prefix = pages.get("scheme", "http"), pages.get("prefix", "/")
+    return f"{scheme}://{unparse_host_port(host, port)}{prefix}{page}"
 
 
 @contextmanager
@@ -141,11 +163,11 @@ def silence_dask() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _probe(address: str) -> None:
-    """Refuse an address at which no scheduler answers."""
+def _probe(address: str) -> str:
+    """Return the scheme of an address; refuse one at which no scheduler answers."""
     host, port, scheme = _parts(address)
     if host is None:
-        return
+        return scheme
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as connection:
             # A TLS server waits for the client's greeting; all other Dask servers greet first.
@@ -159,6 +181,7 @@ def _probe(address: str) -> None:
             f"What answers at {address} does not greet as a Dask scheduler does: it is none, or it "
             f"hangs, or it is one that wants tls://. {_EXAMPLE}"
         )
+    return scheme
 
 
 def _parts(address: str) -> tuple[str | None, int, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from IPython.display import display
 from ipywidgets import HTML, FloatProgress, HBox, VBox
 
-from taskmeter.client.progress import Following
+from taskmeter.client.following import Following
 from taskmeter.snapshots.progress import Bar
 from taskmeter.views.tables.bars import Look, counted, each, headline, shown_bars
 

@@ -1,0 +1,1 @@
+"""What ``taskmeter doctor`` checks: one thing a module."""

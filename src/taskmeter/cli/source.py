@@ -1,0 +1,53 @@
+"""Where a command's snapshot comes from: a cluster, or a file that was saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from distributed import Client
+
+from taskmeter.cli.output_files import reason
+from taskmeter.client.connect import Refusal, connect, quiet, read
+from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import printable
+
+
+@contextmanager
+def connected(address: str) -> Iterator[tuple[Client, Callable[[], Snapshot]]]:
+    """Return a client of a scheduler, and what takes snapshots of its cluster.
+
+    Raises
+    ------
+    Refusal
+        If the scheduler cannot be reached.
+    """
+    if address.endswith(".json"):
+        raise Refusal(f"There is no file {printable(address)!r}.")
+    with quiet():
+        client = connect(address)
+        try:
+            yield client, lambda: read(client)
+        finally:
+            client.close()
+
+
+def saved(path: Path) -> Snapshot:
+    """Return the snapshot in a file that ``taskmeter snapshot --json`` made.
+
+    Raises
+    ------
+    Refusal
+        If there is none in it.
+    """
+    named = repr(printable(str(path)))
+    try:
+        return Snapshot.from_dict(json.loads(path.read_bytes()))
+    except OSError as error:
+        raise Refusal(f"Cannot read {named}: {reason(error)}.") from error
+    except ValueError as error:
+        raise Refusal(
+            f"{named} is not a snapshot: make one with taskmeter snapshot ADDRESS --json > FILE."
+        ) from error
