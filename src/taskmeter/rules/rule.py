@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import yaml
 
 #: How much an alert matters: "warning" wants somebody's eye today, "info" is good to know.
 Severity: TypeAlias = Literal["warning", "info"]
@@ -13,7 +14,7 @@ Severity: TypeAlias = Literal["warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A query that is evaluated again and again, and kept as a series.
+    """A query that Prometheus evaluates at intervals and keeps as a series.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A query that should give nothing.
+    """A query that returns nothing while all is well.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Alert:
     expr
         PromQL.
     lasting
-        For how long it must give something before anybody is told, such as "10m".
+        How long it must return something before the alert fires, such as "10m".
     severity
         Its label ``severity``.
     summary, description
@@ -64,6 +65,18 @@ class Group:
     rules: tuple[Recording | Alert, ...]
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines, such as PromQL, as block literals."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
 def as_yaml(groups: Iterable[Group], comment: str) -> str:
     """Return the text of a rule file.
 
@@ -74,41 +87,25 @@ def as_yaml(groups: Iterable[Group], comment: str) -> str:
     comment
         What stands at its top.
     """
-    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines.append("groups:")
-    for group in groups:
-        lines += [f"  - name: {_quoted(group.name)}", "    rules:"]
-        for rule in group.rules:
-            lines += _recording(rule) if isinstance(rule, Recording) else _alert(rule)
-    return "\n".join(lines) + "\n"
-
-
-def _recording(rule: Recording) -> Iterator[str]:
-    yield f"      - record: {_quoted(rule.record)}"
-    yield from _expression(rule.expr)
-
-
-def _alert(rule: Alert) -> Iterator[str]:
-    yield f"      - alert: {_quoted(rule.alert)}"
-    yield from _expression(rule.expr)
-    yield f"        for: {_quoted(rule.lasting)}"
-    yield from _mapping("labels", {"severity": rule.severity})
-    yield from _mapping(
-        "annotations",
-        {"summary": rule.summary, "description": rule.description, "runbook": rule.runbook},
+    plain = [{"name": g.name, "rules": [_plain(rule) for rule in g.rules]} for g in groups]
+    head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+    body: str = yaml.dump(
+        {"groups": plain}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000
     )
+    return head + body
 
 
-def _expression(expr: str) -> Iterator[str]:
-    yield "        expr: |-"
-    yield from (f"          {line}" for line in expr.splitlines())
-
-
-def _mapping(name: str, items: Mapping[str, str]) -> Iterator[str]:
-    yield f"        {name}:"
-    yield from (f"          {key}: {_quoted(text)}" for key, text in items.items())
-
-
-def _quoted(text: str) -> str:
-    """Return a scalar of YAML: every string of JSON is one."""
-    return json.dumps(text, ensure_ascii=False)
+def _plain(rule: Recording | Alert) -> dict[str, object]:
+    if isinstance(rule, Recording):
+        return {"record": rule.record, "expr": rule.expr}
+    return {
+        "alert": rule.alert,
+        "expr": rule.expr,
+        "for": rule.lasting,
+        "labels": {"severity": rule.severity},
+        "annotations": {
+            "summary": rule.summary,
+            "description": rule.description,
+            "runbook": rule.runbook,
+        },
+    }
