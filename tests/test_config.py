@@ -14,6 +14,7 @@ import yaml
 
 from command_line import BIN
 from taskmeter.config import DEFAULTS, Settings, schema, unknown_settings
+from taskmeter.exporters.reference import settings_page
 
 
 def dask_config(*args: str, **env: str) -> str:
@@ -127,3 +128,12 @@ def test_a_section_that_is_no_mapping_is_named() -> None:
             "The setting taskmeter cannot be 5; it takes a mapping of settings.",
         )
         assert Settings.from_dask() == Settings()
+
+
+def test_the_reference_of_the_settings_is_generated_from_the_schema(
+    pytestconfig: pytest.Config,
+) -> None:
+    written = pytestconfig.rootpath / "docs" / "settings.md"
+    assert written.read_text(encoding="utf-8") == settings_page(), (
+        "python -m taskmeter.exporters.reference settings > docs/settings.md"
+    )

@@ -107,25 +107,9 @@ def _unknown(name: str) -> str:
     return f"There is no setting {_SECTION}.{name}; the nearest is {_SECTION}.{nearest}."
 
 
-def _checked(name: str, value: Any) -> Any:
-    """Return a setting's value in the type that it has in `Settings`."""
-    rule = schema()[name]
-    kind = rule.get("format", "enum" if "enum" in rule else rule["type"])
-    try:
-        return _PARSERS[kind](value, rule)
-    except (TypeError, ValueError):
-        default = DEFAULTS[name]
-        usual = (
-            f" (default {json.dumps(default)})" if isinstance(default, (str, int, float)) else ""
-        )
-        raise ValueError(
-            f"The setting {_SECTION}.{name} cannot be {value!r}; "
-            f"it takes {_allowed(kind, rule)}{usual}."
-        ) from None
-
-
-def _allowed(kind: str, rule: Mapping[str, Any]) -> str:
+def allowed(name: str) -> str:
     """Return what a setting takes, in words."""
+    rule = schema()[name]
     return {
         "integer": f"a whole number of at least {rule.get('minimum')}",
         "number": f"a number above {rule.get('exclusiveMinimum')}",
@@ -133,7 +117,26 @@ def _allowed(kind: str, rule: Mapping[str, Any]) -> str:
         "enum": " or ".join(json.dumps(choice) for choice in rule.get("enum", ())),
         "array": "one or more positive, finite numbers in increasing order, such as [1, 60]",
         "uri": "the address of a receiver, such as http://localhost:4318",
-    }[kind]
+    }[_kind(rule)]
+
+
+def _kind(rule: Mapping[str, Any]) -> str:
+    kind: str = rule.get("format", "enum" if "enum" in rule else rule["type"])
+    return kind
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return a setting's value in the type that it has in `Settings`."""
+    rule = schema()[name]
+    try:
+        return _PARSERS[_kind(rule)](value, rule)
+    except (TypeError, ValueError):
+        default = DEFAULTS[name]
+        told = isinstance(default, (str, int, float))
+        usual = f" (default {json.dumps(default)})" if told else ""
+        raise ValueError(
+            f"The setting {_SECTION}.{name} cannot be {value!r}; it takes {allowed(name)}{usual}."
+        ) from None
 
 
 def _integer(value: Any, rule: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
-"""PromQL in which families are named in angle brackets, so that no query can name one there is not.
+"""PromQL with families in angle brackets, so that a query can only name families that exist.
 
-``rate(<compute_seconds_total>[1m])`` is a query without namespace; ``<worker:executing>`` names the
+``rate(<compute_seconds_total>[1m])`` is a query without namespace; ``<worker:executing>`` is the
 family that a worker serves.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from taskmeter.catalogue import FAMILIES, SCOPES, Family, Scope
 
-#: What Prometheus lets a metric's name begin with; Dask takes none, too.
+#: What Prometheus allows a metric's name to begin with; Dask allows an empty namespace, too.
 NAMESPACE: Final = re.compile(r"(?:[a-zA-Z_:][a-zA-Z0-9_:]*)?")
 
 _NAMED: Final = re.compile(r"<(?:(worker):)?([a-z_]+)>")
@@ -42,7 +42,7 @@ def named(query: str) -> list[Family]:
     ValueError
         If there is no such family.
     """
-    return [_family(found) for found in _NAMED.finditer(query)]
+    return [_family(match) for match in _NAMED.finditer(query)]
 
 
 def expand(query: str, namespace: str = "dask") -> str:
@@ -54,27 +54,26 @@ def expand(query: str, namespace: str = "dask") -> str:
         If it names a family that is not in the catalogue.
     """
 
-    def full(found: re.Match[str]) -> str:
-        family = _family(found)
-        suffix = found[2].removeprefix(family.name)
-        return family.full_name(_scope(found), namespace) + suffix
+    def full(match: re.Match[str]) -> str:
+        family = _family(match)
+        suffix = match[2].removeprefix(family.name)
+        return family.full_name(_scope(match), namespace) + suffix
 
     return _NAMED.sub(full, query)
 
 
-def _scope(found: re.Match[str]) -> Scope:
-    return "worker" if found[1] else "scheduler"
+def _scope(match: re.Match[str]) -> Scope:
+    return "worker" if match[1] else "scheduler"
 
 
-def _family(found: re.Match[str]) -> Family:
+def _family(match: re.Match[str]) -> Family:
     try:
-        return SAMPLES[_scope(found), found[2]]
+        return SAMPLES[_scope(match), match[2]]
     except KeyError:
-        raise ValueError(f"No family has samples named {found[0]}.") from None
+        raise ValueError(f"No family has samples named {match[0]}.") from None
 
 
-# Histograms. Prometheus has either the native ones or the classic buckets, or both; the left side
-# of an ``or`` wins.
+# Histograms. Prometheus has native ones, classic buckets, or both; the left side of an ``or`` wins.
 
 
 def quantile(share: str, histogram: str, matchers: str, window: str, grouping: str) -> str:
@@ -89,7 +88,7 @@ def quantile(share: str, histogram: str, matchers: str, window: str, grouping: s
     matchers
         Such as ``{action="compute"}``.
     window
-        Over which the rate is taken; that of all times if empty.
+        Range of the rate, such as ``5m``; if empty, the counters since the start are used.
     grouping
         Such as ``by (le)`` or ``without (action)``; it must keep ``le``.
     """

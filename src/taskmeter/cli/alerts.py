@@ -60,15 +60,15 @@ _positive = click.FloatRange(min=0, min_open=True)
     "stuck_times",
     _positive,
     "N",
-    "A task is stuck when it runs N times as long as 99 % of its kind,",
+    "A task is stuck when it runs N times as long as 99 % of its prefix did,",
 )
-@_threshold("stuck_seconds", _positive, "SECONDS", "and at least for so long;")
-@_threshold("longest_seconds", _positive, "SECONDS", "or for so long, whatever others took.")
+@_threshold("stuck_seconds", _positive, "SECONDS", "and at least this long;")
+@_threshold("longest_seconds", _positive, "SECONDS", "or this long, whatever the others took.")
 @_threshold(
     "no_progress_minutes",
     click.IntRange(min=1),
     "MINUTES",
-    "Tasks run, and none has ended for so long.",
+    "Tasks run, and none has ended for this long.",
 )
 @_threshold("failed_ratio", _share, "SHARE", "Share of a prefix's attempts that may fail.")
 @_threshold("wasted_ratio", _share, "SHARE", "Share of compute that may be thrown away.")

@@ -12,7 +12,7 @@ import click
 
 from taskmeter.cli.local_cluster import Target, metered
 from taskmeter.cli.options import dashboard_address_option, lenient, refusing
-from taskmeter.cli.run import print_seen
+from taskmeter.cli.run import print_report
 from taskmeter.client.connect import Refusal, silence_dask
 from taskmeter.demo.flights import data_file
 from taskmeter.views.terminal.live import display
@@ -78,10 +78,10 @@ def demonstrate(out: IO[str], *, fast: bool, dashboard_address: str) -> None:
         metered(target, shown) as (client, watch),
     ):
         answers = answer_all(client, Path(directory), FAST if fast else WHOLE, say)
-        seen = watch.end()
+        observed = watch.end()
         silence_dask()
         shown.close()
     for answer in answers:
         say(f"\n{answer.question}\n{answer.table.to_string()}")
-    print_seen(out, seen, title="taskmeter: what that cost")
+    print_report(out, observed, title="taskmeter: what that cost")
     say("\nNext: taskmeter run script.py does the same for a program of yours.")

@@ -46,7 +46,7 @@ def doctor(address: str, *, as_json: bool) -> None:
         taskmeter doctor tcp://127.0.0.1:8786 --json | jq '.[] | select(.status != "OK")'
 
     It looks at the scheduler, every worker, versions, clocks, settings and the pages with metrics,
-    and says a line about each: what is the case and, if it is not well, what to do. The exit code
+    and prints a line about each: its state and, if something is wrong, what to do. The exit code
     is 0 only if all is well.
     """  # noqa: D301 (\b keeps click from filling the lines)
     with quiet():

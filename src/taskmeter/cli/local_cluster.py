@@ -116,7 +116,7 @@ def _close(what: Client | LocalCluster) -> None:
 
 @contextmanager
 def on_signal(number: int, action: Callable[[int, FrameType | None], None] | int) -> Iterator[None]:
-    """Let a signal do something else, where signals can be had: in the main thread."""
+    """Change what a signal does for a while; in other threads than the main one, do nothing."""
     try:
         before = signal.signal(number, action)
     except ValueError:

@@ -25,7 +25,7 @@ from taskmeter.cli.options import (
 )
 from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.script import Script
-from taskmeter.cli.watch import Seen
+from taskmeter.cli.watch import ObservedCluster
 from taskmeter.client.connect import Refusal, silence_dask
 from taskmeter.text import printable
 from taskmeter.version import __version__
@@ -163,23 +163,23 @@ def run_script(
         silence_dask()
         with suppress(OSError, ValueError):
             sys.stdout.flush()
-        seen = watch.end()
+        observed = watch.end()
         display.close()
         if error is not None:
             sys.excepthook(type(error), error, error.__traceback__)
             _advise(error, out)
         title = f"taskmeter: what {script.path.name} ran"
-        print_seen(out, seen, title=title, top=top)
+        print_report(out, observed, title=title, top=top)
         if report_path is not None:
-            _write_reports(report_path, seen, title, out, force=force)
+            _write_reports(report_path, observed, title, out, force=force)
     return code
 
 
 def _write_reports(
-    path: Path, seen: Sequence[Seen], title: str, out: IO[str], *, force: bool
+    path: Path, observed: Sequence[ObservedCluster], title: str, out: IO[str], *, force: bool
 ) -> None:
     """Write a report for each cluster, the second one to ``run-2.html``, and say where it is."""
-    for number, cluster in enumerate(seen, start=1):
+    for number, cluster in enumerate(observed, start=1):
         where = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
         facts = Facts(
             title=title,
@@ -224,14 +224,16 @@ def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (signal
     raise SystemExit(_TERMINATED)
 
 
-def print_seen(out: IO[str], seen: Sequence[Seen], *, title: str, top: int = 20) -> None:
+def print_report(
+    out: IO[str], observed: Sequence[ObservedCluster], *, title: str, top: int = 20
+) -> None:
     """Print what ran.
 
     Parameters
     ----------
     out
         Where to.
-    seen
+    observed
         The clusters on which something ran.
     title
         Stands above.
@@ -239,12 +241,12 @@ def print_seen(out: IO[str], seen: Sequence[Seen], *, title: str, top: int = 20)
         Prefixes that have a row of their own.
     """
     paper = console(out)
-    for cluster in seen:
+    for cluster in observed:
         where = f" on its own cluster {cluster.address}" if cluster.own else ""
         paper.print()
         paper.print(view(cluster.snapshot, title=f"{title}{where}", width=paper.width, top=top))
         if not cluster.exact:
             paper.print(_GONE)
-    if not seen:
+    if not observed:
         paper.print("\ntaskmeter: no task ran on a cluster that it can see.")
     out.flush()

@@ -1,4 +1,4 @@
-"""A Python file, run as Python itself would run it, in a process that does more than that."""
+"""Runs a Python file as Python itself would, in a process that goes on afterwards."""
 
 from __future__ import annotations
 

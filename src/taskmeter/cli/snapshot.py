@@ -34,7 +34,7 @@ from taskmeter.views.terminal.tables import console, groups_view, stalled_view, 
     flag_value=STALLED_SECONDS,
     type=click.FloatRange(min=0),
     metavar="[SECONDS]",
-    help="Tasks that run but have used no CPU for so long, and where they stand.  "
+    help="Tasks that run but have used no CPU for this long, and where they stand.  "
     f"[default: {STALLED_SECONDS:g}]",
 )
 @top_option

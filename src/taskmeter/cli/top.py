@@ -1,4 +1,4 @@
-"""``taskmeter top``: what a cluster's tasks cost, again and again."""
+"""``taskmeter top``: a live table of what a cluster's tasks cost."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _ROWS = 20
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between two snapshots.",
 )
 @click.option(
     "--count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Look so many times, then end. Without, it goes on until Ctrl-C.",
+    help="Number of snapshots. Without it, top runs until Ctrl-C.",
 )
 @sort_option
 @tls_options
@@ -52,11 +52,11 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
         taskmeter top tcp://127.0.0.1:8786 --sort rate --interval 5
         taskmeter top tcp://127.0.0.1:8786 --count 10 > ten_seconds.txt
 
-    The column "threads" is how many threads a prefix kept busy since the last look, "CPU" the part
-    of its time in which it computed, and the line "capacity" what all threads did since the last
-    look. The line "left" says how long the rest will take, with 90 % probability. Tasks that are
-    late, and those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and
-    "p99" tell how long one task takes: half of those that ended well took less than "p50".
+    The column "threads" is how many threads a prefix kept busy since the last snapshot, "CPU" the
+    part of its time in which it computed, and the line "capacity" what all threads did since then.
+    The line "left" says how long the rest will take, with 90 % probability. Tasks that are late, and
+    those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and "p99" tell
+    how long one task takes: half of those that ended well took less than "p50".
     "taskmeter snapshot" has more such columns.
     """  # noqa: D301 (\b keeps click from filling the lines)
     paper = console(lenient(sys.stdout))
@@ -83,7 +83,7 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
 def _looks(
     take: Callable[[], Snapshot], interval: float, count: int | None
 ) -> Iterator[tuple[Snapshot, Snapshot | None]]:
-    """Return (snapshot, the one before it) again and again; the first has none before it."""
+    """Yield (snapshot, the one before it); the first has none before it."""
     earlier = None
     for _ in itertools.count() if count is None else range(count):
         if earlier is not None:

@@ -1,4 +1,4 @@
-"""Watching what clusters do while a program runs in the main thread."""
+"""Takes snapshots of the clusters that a program uses, while it runs in the main thread."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ DISCOVERY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What was seen of one cluster.
+class ObservedCluster:
+    """What one cluster did while it was watched.
 
     Parameters
     ----------
     address
         Its scheduler.
     snapshot
-        What happened there since it was first seen.
+        What happened there since the watch began.
     exact
-        The figures are those of the end; if not, the cluster was gone before.
+        The snapshot is of the end; if not, the cluster went away before.
     own
-        It is the program's own, not the one that the watch was given.
+        The program made it; it is not the one that the watch was given.
     moments
-        The course of the same time.
+        The timeline of the same period.
     """
 
     address: str
@@ -49,7 +49,7 @@ class Seen:
 
 
 class _Followed:
-    """One cluster, seen through a client that need not be ours."""
+    """One cluster, read through a client that may be the program's."""
 
     def __init__(self, client: Client, *, own: bool, since: float) -> None:
         self.client = client
@@ -69,13 +69,13 @@ class _Followed:
         self.latest = now if self._base is None else now.since(self._base)
         self._course.add(self.latest)
 
-    def seen(self) -> Seen:
+    def observed(self) -> ObservedCluster:
         exact = True
         try:
             self.look()
         except Refusal:
             exact = False
-        return Seen(
+        return ObservedCluster(
             address=self.address,
             snapshot=self.latest,
             exact=exact,
@@ -100,7 +100,7 @@ class Watch:
     def __init__(self, client: Client, display: Display) -> None:
         self._display = display
         self._began = time.time()
-        #: {scheduler address: cluster}, in the order in which they were found
+        #: {scheduler address: cluster}, in the order of discovery
         self._clusters = {client.scheduler.address: _Followed(client, own=False, since=self._began)}
         self._invisible: set[str] = set()
         self._say_where(client)
@@ -124,7 +124,7 @@ class Watch:
                     self._look()
 
     def _discover(self) -> None:
-        """Find the cluster to which the program's work goes now."""
+        """Note the cluster to which the program's work goes now."""
         client = _default_client()
         if client is None or client.scheduler.address in self._invisible:
             return
@@ -150,14 +150,14 @@ class Watch:
         shown = own[-1] if own and not given.latest.executing else given
         self._display.show(shown.latest, shown.earlier)
 
-    def end(self) -> tuple[Seen, ...]:
-        """Stop, and give what was seen of the clusters on which something ran."""
+    def end(self) -> tuple[ObservedCluster, ...]:
+        """Stop, and return the clusters on which something ran."""
         self._ending.set()
         self._thread.join()
         with suppress(Exception, CancelledError):
             self._discover()
-        found = [cluster.seen() for cluster in self._clusters.values()]
-        return tuple(seen for seen in found if seen.snapshot.prefixes)
+        observed = [cluster.observed() for cluster in self._clusters.values()]
+        return tuple(cluster for cluster in observed if cluster.snapshot.prefixes)
 
 
 def _default_client() -> Client | None:

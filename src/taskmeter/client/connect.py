@@ -1,4 +1,4 @@
-"""Reach a scheduler, or say in one sentence why not."""
+"""Connect to a scheduler, or say in one sentence why that fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXAMPLE = "The address of a scheduler looks like tcp://127.0.0.1:8786."
 
 
 class Refusal(RuntimeError):  # noqa: N818 (it is not an error of the program)
-    """What was asked for cannot be done; the message says in a sentence why, and what to do."""
+    """A request that cannot be met; the message says in one sentence why, and what to do."""
 
 
 def connect(address: str) -> Client:
@@ -138,9 +138,9 @@ def page_url(client: Client, page: str) -> str | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep log messages and warnings off the terminal, where what matters is said in words.
+    """Suppress log messages and warnings, because a refusal says what matters.
 
-    This is for the whole process: never around code of the user's.
+    This affects the whole process: never use it around code of the user's.
     """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -155,7 +155,7 @@ def quiet() -> Iterator[None]:
 def silence_dask() -> None:
     """Keep Dask's log messages off the terminal from here to the end of the process.
 
-    A program leaves clients open and tasks unfinished, and those complain when their cluster is
+    A program may leave clients open and tasks unfinished, which log errors when their cluster is
     closed.
     """
     for name in ["distributed", "asyncio", *logging.root.manager.loggerDict]:

@@ -1,4 +1,4 @@
-"""Asking the scheduler again and again how far some work is."""
+"""Polls the scheduler for the progress of some work."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from taskmeter.snapshots.progress import Bars
 from taskmeter.text import printable
 from taskmeter.views.tables.bars import Look
 
-#: Whether the futures are done is looked at this often, which costs nobody anything.
+#: The futures are checked this often, which needs no request.
 _DONE_SECONDS = 0.05
 
-#: Asking takes no more than a fiftieth of the time.
+#: A pause is at least this many times as long as the request before it.
 _LEAST_PAUSES = 50.0
 
 
 class Following:
-    """Follows some work until it is done or fails.
+    """Polls the progress of some work until it is done or fails.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Following:
     futures
         Which work; None for everything.
     interval
-        Seconds between two looks.
+        Seconds between two requests.
     """
 
     def __init__(self, client: Any, futures: Sequence[Any] | None, interval: float) -> None:
@@ -43,7 +43,7 @@ class Following:
         self._first = True
 
     async def look(self) -> Look:
-        """Ask the scheduler; to be run on the client's loop."""
+        """Return the progress now; to be awaited on the client's loop."""
         if self._first and not await installed(self.client):
             raise NotInstalled(self.client.scheduler.address)
         failure = await self._failure()
@@ -51,23 +51,23 @@ class Following:
         if self._futures is not None:
             keys = [f.key for f in self._futures if self._first or not f.done()]
         ask = getattr(self.client.scheduler, PROGRESS_OP)
-        found = unpack_progress(await ask(keys=keys, whole=self._first))
-        while self._first and found.unknown and not self._all_done():
-            # they are on their way
+        progress = unpack_progress(await ask(keys=keys, whole=self._first))
+        while self._first and progress.unknown and not self._all_done():
+            # the scheduler has not received them yet
             await asyncio.sleep(_DONE_SECONDS)
-            found = unpack_progress(await ask(keys=keys, whole=True))
+            progress = unpack_progress(await ask(keys=keys, whole=True))
         self._first = False
-        over = not found.left if self._futures is None else self._all_done()
+        over = not progress.left if self._futures is None else self._all_done()
         return Look(
-            bars=self._bars.add(found),
-            remaining=found.remaining,
+            bars=self._bars.add(progress),
+            remaining=progress.remaining,
             elapsed_seconds=time.monotonic() - self._begun,
             failure=failure,
             finished=bool(failure) or over,
         )
 
     async def looks(self) -> AsyncIterator[Look]:
-        """Look again and again until it is over; to be run on the client's loop."""
+        """Yield the progress at each interval until the work is over; on the client's loop."""
         while True:
             begun = time.monotonic()
             look = await self.look()
@@ -87,7 +87,7 @@ class Following:
         return all(future.done() for future in self._futures or ())
 
     async def _failure(self) -> str:
-        """Return which of the futures failed first, and how."""
+        """Return which future failed first, and how; empty if none did."""
         for future in self._futures or ():
             if future.status == "error":
                 error = await future.exception()

@@ -1,4 +1,4 @@
-"""Bars with the time that is left, for chosen futures or for everything."""
+"""Progress bars with the remaining time, for some futures or for all work of the scheduler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskmeter.client.following import Following
 from taskmeter.views.tables.bars import bars_view, headline
 from taskmeter.views.terminal.tables import console
 
-#: Where the output is no terminal, a line comes this often.
+#: Interval between two lines where the output is not a terminal.
 LINE_SECONDS = 5.0
 
 

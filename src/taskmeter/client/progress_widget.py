@@ -1,4 +1,4 @@
-"""The bars of `taskmeter.progress` as a widget of a notebook.
+"""The progress bars of `taskmeter.progress` as a notebook widget.
 
 It needs ipywidgets: ``pip install 'taskmeter[notebook]'``.
 """
@@ -19,7 +19,7 @@ from taskmeter.views.tables.bars import Look, counted, each, headline, shown_bar
 
 
 class ProgressWidget:
-    """Shows how far some work is, once it is displayed.
+    """Shows the progress of some work from the moment it is displayed.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ProgressWidget:
         display(self.widget, **kwargs)
 
     async def follow(self) -> None:
-        """Draw until it is over; on the loop of the notebook, which need not be the client's."""
+        """Draw until the work is over; it runs on the notebook's loop, not the client's."""
         loop = self._following.client.loop.asyncio_loop
         looks = self._following.looks()
         while True:
@@ -55,7 +55,7 @@ class ProgressWidget:
             self.draw(look)
 
     def draw(self, look: Look) -> None:
-        """Show a look."""
+        """Draw the progress."""
         self._headline.value = html.escape(headline(look))
         rows = (self._headline, *(self._row(bar, look) for bar in shown_bars(look.bars)))
         if self.widget.children != rows:

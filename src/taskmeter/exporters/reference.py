@@ -1,18 +1,21 @@
-"""The reference page of the metrics, generated from the catalogue.
+"""The reference pages: metrics from the catalogue, settings from their schema.
 
-Written by ``python -m taskmeter.exporters.reference > docs/metrics.md``.
+``python -m taskmeter.exporters.reference > docs/metrics.md`` writes the one,
+``python -m taskmeter.exporters.reference settings > docs/settings.md`` the other.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES, Scope
-from taskmeter.config import Settings
+from taskmeter.config import DEFAULTS, Settings, allowed, schema
 
 _INTRODUCTION = """\
 # Metrics
@@ -27,6 +30,17 @@ histograms and sums of squares are not, because Dask writes that page on the ser
 which they would hold twelve times as long (0.7 s for 200 prefixes with six histograms each).
 taskmeter's own page is written in a thread.
 
+Let Prometheus scrape one of the two pages of a server, not both: they show the same series, and
+every sum over them would double, every alert fire twice. A scrape job for `/taskmeter/metrics`
+(`metrics_path: /taskmeter/metrics`) has everything of taskmeter's. If Dask's own families are
+wanted too, by a second job for `/metrics`, take taskmeter's out of that page with the setting
+`taskmeter.join-dask-metrics: false`, or out of that job with
+
+```yaml
+metric_relabel_configs:
+  - {{source_labels: [__name__], regex: ".*taskmeter_.*", action: drop}}
+```
+
 Names start with Dask's setting `distributed.dashboard.prometheus.namespace`, `{namespace}` by
 default. The first {cap} prefixes of a server (setting `taskmeter.max-prefixes`) have series of
 their own; later ones share `task_prefix_name="{other}"`, so that sums over the label stay exact.
@@ -39,7 +53,7 @@ taskmeter keeps itself: `histogram_quantile` is within 2.2 % of the sample quant
 has classic buckets too. A classic bucket `le` holds all values up to its bound and none that is
 more than 2.2 % above it; bounds that are powers of two are exact. (Both are 4.4 % where the values
 of one series span a ratio of more than 1.8e19, which makes its grid coarser.) No bucket ever falls,
-not even when a grid becomes coarser. The bounds are settings, a list
+not even when a grid becomes coarser. The bounds are [settings](settings.md), a list
 in YAML or in the environment (`DASK_TASKMETER__DURATION_BUCKETS="[1, 60]"`):
 
 | setting | for | default |
@@ -175,8 +189,33 @@ _TITLES: Mapping[Scope, str] = {
 }
 
 
+_SETTINGS = """\
+# Settings
+
+<!-- Generated: python -m taskmeter.exporters.reference settings > docs/settings.md -->
+
+The settings of taskmeter are Dask's own: `dask config get taskmeter` lists those in force. Set them
+where the scheduler and the workers run, in a YAML file of Dask's configuration such as
+`~/.config/dask/taskmeter.yaml`
+
+```yaml
+taskmeter:
+  max-prefixes: 500
+  durations: "on"
+```
+
+or in the environment (`DASK_TASKMETER__MAX_PREFIXES=500`), or with `dask.config.set` before the
+cluster starts. They are read when taskmeter is installed. A value that cannot be used keeps
+taskmeter from starting, with a sentence that says what is allowed; a setting that does not exist
+has no effect, which the scheduler's log and `taskmeter doctor` say, with the nearest one that does.
+
+What metric names start with is Dask's setting `distributed.dashboard.prometheus.namespace`.
+
+"""
+
+
 def page() -> str:
-    """Return the whole page: each family of each scope with its kind, labels and meaning."""
+    """Return the page of the metrics: each family with its kind, labels and meaning."""
     default = Settings()
     introduction = _INTRODUCTION.format(
         namespace=default.namespace,
@@ -205,6 +244,24 @@ def families(scope: Scope, namespace: str) -> str:
     return _table(("metric", "kind", "labels", "what it says"), *rows)
 
 
+def settings_page() -> str:
+    """Return the page of the settings: each with its default, what it takes and its meaning."""
+    rows = (
+        (
+            f"`taskmeter.{name}`",
+            ", ".join(f"`{json.dumps(part)}`" for part in _parts(DEFAULTS[name])),
+            allowed(name),
+            " ".join(rule["description"].split()),
+        )
+        for name, rule in schema().items()
+    )
+    return _SETTINGS + _table(("setting", "default", "takes", "meaning"), *rows)
+
+
+def _parts(default: Any) -> Sequence[Any]:
+    return default if isinstance(default, list) else (default,)
+
+
 def _questions(namespace: str) -> str:
     full = rf"{namespace}_taskmeter_\1"
     rows = ((question, f"`{re.sub('<(.*?)>', full, query)}`") for question, query in _QUESTIONS)
@@ -220,4 +277,4 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(settings_page() if "settings" in sys.argv[1:] else page())

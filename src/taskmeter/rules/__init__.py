@@ -1,1 +1,1 @@
-"""Rules for Prometheus: what it records, and what it warns of."""
+"""Recording rules and alerts for Prometheus."""

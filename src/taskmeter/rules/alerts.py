@@ -1,4 +1,4 @@
-"""Alerts: what a person should know of before somebody asks."""
+"""Alerts on the metrics, and the rule file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from taskmeter.rules.rule import Alert, Group, as_yaml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """From when on something is worth an alert.
+    """Limits beyond which the alerts fire.
 
     Parameters
     ----------
     stuck_times
-        An attempt is stuck when it is so many times older than 99 % of its prefix took,
+        An attempt is stuck when it is this many times older than 99 % of its prefix took,
     stuck_seconds
-        and at least so old;
+        and at least this old;
     longest_seconds
-        or so old, whatever others took.
+        or this old, whatever others took.
     no_progress_minutes
-        Tasks run, and none has ended for so long.
+        Tasks run, and none has ended for this long.
     failed_ratio
         Share of a prefix's attempts that fail.
     wasted_ratio

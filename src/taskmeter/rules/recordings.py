@@ -1,4 +1,4 @@
-"""Recording rules: what alerts and dashboards of one's own ask for again and again.
+"""Recording rules: queries that alerts and custom dashboards use often.
 
 Names are level:metric:operations, as Prometheus's documentation advises. ``cluster`` has a series a
 scheduler, ``prefix`` one a scheduler and task prefix; labels of the target stay.

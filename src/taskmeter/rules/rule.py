@@ -1,4 +1,4 @@
-"""A rule of Prometheus, and a file of them."""
+"""Prometheus rules, and how a rule file is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import yaml
 
-#: How much an alert matters: "warning" wants somebody's eye today, "info" is good to know.
+#: "warning" needs attention today, "info" does not.
 Severity: TypeAlias = Literal["warning", "info"]
 
 

@@ -1,1 +1,1 @@
-"""What ``taskmeter doctor`` checks: one thing a module."""
+"""What ``taskmeter doctor`` checks: one check a module."""

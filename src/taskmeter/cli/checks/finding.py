@@ -1,4 +1,4 @@
-"""A finding of the doctor: how one thing is, and what to do about it."""
+"""A finding of ``taskmeter doctor``: the state of one thing, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OK, WARN, FAIL = "OK", "WARN", "FAIL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """How one thing is.
+    """The state of one thing.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class Finding:
     what
         The thing.
     says
-        What is the case and, if it is not well, what to do.
+        Its state and, if something is wrong, what to do.
     """
 
     status: str

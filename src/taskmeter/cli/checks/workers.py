@@ -16,7 +16,7 @@ OLD_REPORT_SECONDS = 10.0
 #: Figures do not depend on the clocks of workers; times of day in dashboards and logs do.
 CLOCK_SECONDS = 0.5
 
-#: What is wrong with a worker: (status, what is the case and what to do).
+#: What is wrong with a worker: (status, the fault and what to do).
 Faults = Iterable[tuple[str, str]]
 
 
