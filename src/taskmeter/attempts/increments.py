@@ -29,6 +29,8 @@ def nearest_increments(wanted: NDArray[np.float64], total: float) -> NDArray[np.
     ordered = np.sort(wanted)[::-1]
     above = np.cumsum(ordered) - total
     counts = np.arange(1, wanted.size + 1)
-    last = int(np.flatnonzero(ordered * counts > above)[-1])
+    positive = np.flatnonzero(ordered * counts > above)
+    # the greatest one always is, but for rounding
+    last = int(positive[-1]) if positive.size else 0
     increments: NDArray[np.float64] = np.maximum(wanted - above[last] / (last + 1), 0.0)
     return increments

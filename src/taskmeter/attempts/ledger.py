@@ -112,8 +112,8 @@ class _Running:
     """The mutable part of an attempt in flight."""
 
     __slots__ = (
-        "advanced_at", "cancelled", "compute", "cpu_seconds", "first", "frame", "metered_from", "number",
-        "phase", "prefix", "seceded", "since", "start", "told",
+        "advanced_at", "cancelled", "compute", "cpu_seconds", "first", "frame", "metered_from",
+        "number", "phase", "prefix", "seceded", "since", "start", "told",
     )  # fmt: skip
 
     def __init__(self, number: int, prefix: str, start: float, metered_from: float) -> None:

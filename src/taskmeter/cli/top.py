@@ -54,9 +54,9 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
 
     The column "threads" is how many threads a prefix kept busy since the last snapshot, "CPU" the
     part of its time in which it computed, and the line "capacity" what all threads did since then.
-    The line "left" says how long the rest will take, with 90 % probability. Tasks that are late, and
-    those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and "p99" tell
-    how long one task takes: half of those that ended well took less than "p50".
+    The line "left" says how long the rest will take, with 90 % probability. Tasks that are late,
+    and those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and "p99"
+    tell how long one task takes: half of those that ended well took less than "p50".
     "taskmeter snapshot" has more such columns.
     """  # noqa: D301 (\b keeps click from filling the lines)
     paper = console(lenient(sys.stdout))

@@ -12,6 +12,7 @@ from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.snapshots import codec, html
 from taskmeter.snapshots.expected import LateAttempt, Remaining
+from taskmeter.snapshots.lazy_mapping import LazyMapping
 from taskmeter.snapshots.stats import (
     COMPUTE,
     ActivityTotals,
@@ -21,6 +22,7 @@ from taskmeter.snapshots.stats import (
     activities_since,
     seconds_since,
 )
+from taskmeter.snapshots.window import added_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,7 +195,10 @@ class Snapshot:
 
         Prefixes to which nothing was added, and of which nothing is in flight, are left out.
         Where `older` counts from another beginning (taskmeter was installed anew in between),
-        the whole of this snapshot was added.
+        the whole of this snapshot was added. A later snapshot may know better about the past; the
+        window is the nearest to the difference that is possible: nothing in it is negative, and
+        compute and idle seconds add up to its thread seconds. Distributions are subtracted when
+        they are read.
 
         Parameters
         ----------
@@ -212,18 +217,18 @@ class Snapshot:
         if older.start != self.start:
             raise ValueError("since() wants a snapshot that counts from the same beginning.")
         nothing = PrefixStats()
-        added = {
-            name: stats.since(older.prefixes.get(name, nothing))
-            for name, stats in self.prefixes.items()
-        }
-        groups = {
-            name: stats.since(older.groups[name]) if name in older.groups else stats
-            for name, stats in self.groups.items()
-        }
+        compute, idle = added_seconds(self.seconds, older.seconds)
         return replace(
             self,
             start=older.at,
-            prefixes={name: stats for name, stats in added.items() if not stats.empty},
+            prefixes=LazyMapping(
+                {
+                    name: (stats, before, compute[name])
+                    for name, stats in self.prefixes.items()
+                    if stats.grew_after(before := older.prefixes.get(name, nothing))
+                },
+                _prefix_since,
+            ),
             thread_seconds=max(0.0, self.thread_seconds - older.thread_seconds),
             invalid_samples=max(0, self.invalid_samples - older.invalid_samples),
             errors={
@@ -231,22 +236,34 @@ class Snapshot:
                 for where, times in self.errors.items()
                 if times > older.errors.get(where, 0)
             },
-            groups={
-                name: stats
-                for name, stats in groups.items()
-                if stats.durations[COMPUTE].count or stats.failed_durations.count
-            },
+            groups=LazyMapping(
+                {
+                    name: (group, earlier)
+                    for name, group in self.groups.items()
+                    if group.grew_after(earlier := older.groups.get(name))
+                },
+                _group_since,
+            ),
             transfers=self.transfers.since(older.transfers),
-            activities={
-                what: d.since(older.activities.get(what, Distribution()))
-                for what, d in self.activities.items()
-            },
+            activities=LazyMapping(
+                {
+                    what: (d, older.activities.get(what, Distribution()))
+                    for what, d in self.activities.items()
+                },
+                Distribution.since,
+            ),
             activity_totals=activities_since(self.activity_totals, older.activity_totals),
-            idle_seconds=seconds_since(self.idle_seconds, older.idle_seconds),
+            idle_seconds=idle,
             worker_state_seconds=seconds_since(
                 self.worker_state_seconds, older.worker_state_seconds
             ),
         )
+
+    @property
+    def seconds(self) -> tuple[dict[str, float], dict[str, float]]:
+        """``({prefix: compute seconds}, {reason: idle seconds})``: in all the thread seconds."""
+        compute = {name: stats.compute_seconds for name, stats in self.prefixes.items()}
+        return compute, dict(self.idle_seconds)
 
     def to_dict(
         self, encode: Callable[[Distribution], Any] = codec.with_quantiles
@@ -318,3 +335,11 @@ class Snapshot:
         frame = pd.DataFrame(columns, index=list(self.prefixes))
         frame.index.name = "prefix"
         return frame
+
+
+def _prefix_since(newer: PrefixStats, older: PrefixStats, compute_seconds: float) -> PrefixStats:
+    return newer.since(older, compute_seconds=compute_seconds)
+
+
+def _group_since(newer: GroupStats, older: GroupStats | None) -> GroupStats:
+    return newer if older is None else newer.since(older)

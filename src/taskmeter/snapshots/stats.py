@@ -14,6 +14,7 @@ from taskmeter.distributions.merge import merge_all
 from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.snapshots import html
 from taskmeter.snapshots.expected import Expected
+from taskmeter.snapshots.lazy_mapping import LazyMapping
 
 _Name = TypeVar("_Name")
 _Value = TypeVar("_Value")
@@ -45,10 +46,20 @@ def _nothing() -> Distribution:
     return _EMPTY
 
 
+def _difference(newer: Distribution, older: Distribution) -> Distribution:
+    """Return what was added to a distribution; all of it where the older one is another's."""
+    try:
+        return newer.since(older)
+    except ValueError:
+        # the older one was revised: values of a worker that left were told better
+        return newer
+
+
 def _since(
     newer: Mapping[str, Distribution], older: Mapping[str, Distribution]
-) -> dict[str, Distribution]:
-    return {what: d.since(older.get(what, _EMPTY)) for what, d in newer.items()}
+) -> Mapping[str, Distribution]:
+    parts = {what: (d, older.get(what, _EMPTY)) for what, d in newer.items()}
+    return LazyMapping(parts, _difference)
 
 
 def _merged(mappings: Iterable[Mapping[str, Distribution]]) -> dict[str, Distribution]:
@@ -62,6 +73,16 @@ def _by_name(mappings: Iterable[Mapping[_Name, _Value]]) -> dict[_Name, list[_Va
         for name, value in mapping.items():
             values.setdefault(name, []).append(value)
     return values
+
+
+def _count(stats: PrefixStats) -> int:
+    """Return how many values were measured of a prefix."""
+    return (
+        sum(d.count for d in stats.durations.values())
+        + sum(d.count for d in stats.waits.values())
+        + stats.failed_durations.count
+        + stats.output_bytes.count
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,22 +316,44 @@ class PrefixStats:
             late=sum(stats.late for stats in every),
         )
 
-    def since(self, older: PrefixStats) -> PrefixStats:
-        """Return what was added after `older`; what is in flight or recent stays as it is now."""
+    def since(self, older: PrefixStats, *, compute_seconds: float | None = None) -> PrefixStats:
+        """Return what was added after `older`; what is in flight or recent stays as it is now.
+
+        Distributions are subtracted when they are read.
+
+        Parameters
+        ----------
+        older
+            An earlier state.
+        compute_seconds
+            What was added to the compute seconds, if that is known better.
+        """
+        if compute_seconds is None:
+            compute_seconds = max(0.0, self.compute_seconds - older.compute_seconds)
         return replace(
             self,
-            compute_seconds=max(0.0, self.compute_seconds - older.compute_seconds),
+            compute_seconds=compute_seconds,
             seceded_seconds=max(0.0, self.seceded_seconds - older.seceded_seconds),
             cpu_seconds=max(0.0, self.cpu_seconds - older.cpu_seconds),
             attempts={o: self.attempts[o] - older.attempts[o] for o in OUTCOMES},
             durations=_since(self.durations, older.durations),
-            failed_durations=self.failed_durations.since(older.failed_durations),
+            failed_durations=_difference(self.failed_durations, older.failed_durations),
             waits=_since(self.waits, older.waits),
-            output_bytes=self.output_bytes.since(older.output_bytes),
+            output_bytes=_difference(self.output_bytes, older.output_bytes),
             activities=activities_since(self.activities, older.activities),
             recomputed_seconds=max(0.0, self.recomputed_seconds - older.recomputed_seconds),
             state_seconds=seconds_since(self.state_seconds, older.state_seconds),
             late=max(0, self.late - older.late),
+        )
+
+    def grew_after(self, older: PrefixStats) -> bool:
+        """Return whether something runs, ended, waited or was measured after `older`."""
+        return bool(
+            self.executing
+            or self.compute_seconds > older.compute_seconds
+            or self.seceded_seconds > older.seceded_seconds
+            or self.ended > older.ended
+            or _count(self) > _count(older)
         )
 
 
@@ -351,6 +394,14 @@ class GroupStats:
         """The seconds of its ok and failed attempts, added up."""
         return self.durations[COMPUTE].sum + self.failed_durations.sum
 
+    def grew_after(self, older: GroupStats | None) -> bool:
+        """Return whether attempts ended after `older`; None if the group is new."""
+        if older is None or self.first_start > older.first_start:
+            older_count = 0
+        else:
+            older_count = older.durations[COMPUTE].count + older.failed_durations.count
+        return self.durations[COMPUTE].count + self.failed_durations.count != older_count
+
     def since(self, older: GroupStats) -> GroupStats:
         """Return what was added after `older`; first start and last stop stay.
 
@@ -358,17 +409,11 @@ class GroupStats:
         """
         if self.first_start > older.first_start:
             return self
-        try:
-            return self._added(older)
-        except ValueError:
-            return self
-
-    def _added(self, older: GroupStats) -> GroupStats:
         return replace(
             self,
             durations=_since(self.durations, older.durations),
-            failed_durations=self.failed_durations.since(older.failed_durations),
-            output_bytes=self.output_bytes.since(older.output_bytes),
+            failed_durations=_difference(self.failed_durations, older.failed_durations),
+            output_bytes=_difference(self.output_bytes, older.output_bytes),
         )
 
     def merge(self, other: GroupStats) -> GroupStats:

@@ -18,9 +18,9 @@ from taskmeter.cluster.distributions import Distributions
 from taskmeter.cluster.monotone_export import MonotoneExport
 from taskmeter.cluster.reading import read
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
-from taskmeter.config import Settings
+from taskmeter.config import Settings, unknown_settings
 from taskmeter.dashboard.mount import add_pages
-from taskmeter.errors import contained
+from taskmeter.errors import contained, logger
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins import dask_internals
@@ -103,6 +103,8 @@ class SchedulerMeter(SchedulerPlugin):
             await asyncio.sleep(0.01)
 
     def _set_up(self, scheduler: Any, settings: Settings) -> None:
+        for sentence in unknown_settings():
+            logger.warning("taskmeter: %s", sentence)
         now = monotonic()
         self.scheduler = scheduler
         self.began = time()
@@ -236,7 +238,13 @@ class SchedulerMeter(SchedulerPlugin):
             contained(self.errors, "remove pages", self._remove_pages)()
 
     def _announce(self) -> None:
-        self.scheduler.task_metadata[METADATA_KEY] = {"version": __version__, "protocol": PROTOCOL}
+        self.scheduler.task_metadata[METADATA_KEY] = {
+            "version": __version__,
+            "protocol": PROTOCOL,
+            # what a client needs to find the pages, and to say which settings have no effect
+            "pages": None if self._mount is None else self._mount.location,
+            "unknown_settings": list(unknown_settings()),
+        }
 
     # Hooks
 

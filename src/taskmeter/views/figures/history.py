@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.window import added_seconds
 from taskmeter.views.figures.top import REST, top
 
 #: Moments that are kept: five minutes of one a second.
@@ -132,7 +133,9 @@ def _totals(snapshot: Snapshot) -> _Totals:
 
 
 def _between(old: _Totals, new: _Totals) -> Moment:
-    added = _added(old.compute_seconds, new.compute_seconds)
+    added, idle = added_seconds(
+        (new.compute_seconds, new.idle_seconds), (old.compute_seconds, old.idle_seconds)
+    )
     split = top({name: seconds for name, seconds in added.items() if seconds}, MOST_NAMES)
     return Moment(
         start=old.at,
@@ -140,14 +143,10 @@ def _between(old: _Totals, new: _Totals) -> Moment:
         compute_seconds={name: added[name] for name in split.kept},
         rest_seconds=math.fsum(added[name] for name in split.rest),
         thread_seconds=max(0.0, new.thread_seconds - old.thread_seconds),
-        idle_seconds=_added(old.idle_seconds, new.idle_seconds),
+        idle_seconds=idle,
         ended=max(0, new.ended - old.ended),
         band=_band(old.workers, new.workers),
     )
-
-
-def _added(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
-    return {name: max(0.0, value - old.get(name, 0.0)) for name, value in new.items()}
 
 
 def _band(
