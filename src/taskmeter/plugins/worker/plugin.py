@@ -111,6 +111,8 @@ class WorkerMeter(WorkerPlugin):
         self._ticking = PeriodicCallback(contained(self.errors, "tick", self._tick), TICK_MS)
         self._ticking.start()
         worker.periodic_callbacks["taskmeter"] = self._ticking
+        # the scheduler shall know at once that this worker has a meter
+        contained(self.errors, "first message", self._send)(now)
         exporter = Exporter(self.scrape, scope="worker", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(worker, exporter)
 
