@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from view_snapshots import snapshot, stats, timed
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.tables.cells import (
+from taskmeter.text import (
     LONGEST_NAME,
     bandwidth,
     count,
     duration,
     instant,
     percentage,
-    printable,
     seconds,
     short_name,
     shorten,
     size,
+    terminal_safe,
 )
 from taskmeter.views.tables.columns import COLUMNS, DETAILED, REST, SORTS, columns, rows, summary
 
@@ -293,7 +293,16 @@ def test_a_long_name_keeps_its_beginning_and_its_end() -> None:
     shown = short_name("begin" + "x" * 10_000 + "end")
     assert shown.startswith("begin")
     assert shown.endswith("end")
-    assert "..." in shown
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([12, 20, 28, 40, 60]))
+def test_names_that_share_beginning_and_end_stay_distinct(head: int, tail: int, room: int) -> None:
+    """Case V4: 100 prefixes that share their first 40 characters."""
+    names = ["h" * head + f"{number:03}" + "t" * tail for number in range(100)]
+    shown = [short_name(name, room) for name in names]
+    assert len(set(shown)) == len(names)
+    assert all(len(name) <= room for name in shown)
+    assert shown == [short_name(name, room) for name in names]
 
 
 @given(st.text(), st.integers(0, 50))
@@ -302,7 +311,7 @@ def test_a_shortened_text_is_never_longer_than_wanted(text: str, longest: int) -
 
 
 def test_printable_text_stays_as_it_is() -> None:
-    assert printable("as it is, with spaces") == "as it is, with spaces"
+    assert terminal_safe("as it is, with spaces") == "as it is, with spaces"
 
 
 @pytest.mark.parametrize(

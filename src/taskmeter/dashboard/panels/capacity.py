@@ -23,6 +23,7 @@ from bokeh.models import (
 
 from taskmeter.dashboard.panels.compute import instants
 from taskmeter.dashboard.panels.style import INK, chart, draw, hover, time_axis, time_of_day
+from taskmeter.text import duration, percentage
 from taskmeter.views.figures.capacity import (
     COLOURS,
     IDLE_KINDS,
@@ -33,7 +34,6 @@ from taskmeter.views.figures.capacity import (
 from taskmeter.views.figures.history import stepped
 from taskmeter.views.figures.palette import BLUE
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import duration, percentage
 
 #: Kinds that have a bar even when there is nothing of them.
 _ALWAYS: Final = frozenset({"done", "running", "failed", "no-task"})

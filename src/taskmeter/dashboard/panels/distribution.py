@@ -15,6 +15,7 @@ from taskmeter.dashboard.panels.style import chart, draw, hover, legend, note, s
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
+from taskmeter.text import percentage, seconds
 from taskmeter.views.figures.boxes import FAILED, RECENT, actions, age, distributions
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
@@ -28,7 +29,6 @@ from taskmeter.views.figures.shape import (
 )
 from taskmeter.views.figures.top import top
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import percentage, seconds
 
 #: What stands for the prefix that took most time, whichever that is.
 LARGEST: Final = "the one that took most time"

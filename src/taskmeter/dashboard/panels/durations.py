@@ -33,11 +33,11 @@ from taskmeter.dashboard.panels.style import (
     ticks,
 )
 from taskmeter.snapshots.stats import COMPUTE
+from taskmeter.text import percentage, seconds
 from taskmeter.views.figures.boxes import BY, SORTS, BoxRow, actions, boxes, wants_log
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import BLUE, GREY, ORANGE, SKY, VERMILLION
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import percentage, seconds
 
 AUTO: Final = "automatic"
 LINEAR: Final = "linear"

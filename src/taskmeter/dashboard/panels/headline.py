@@ -10,8 +10,8 @@ from typing import Final
 
 from bokeh.models import Div, InlineStyleSheet
 
+from taskmeter.text import duration, percentage
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import duration, percentage
 
 _STYLE: Final = """
 :host { color: inherit; }

@@ -11,9 +11,9 @@ from typing import Final
 from bokeh.layouts import column
 from bokeh.models import Div, InlineStyleSheet
 
+from taskmeter.text import percentage, seconds, shorten, terminal_safe
 from taskmeter.views.figures.running import RunningRow, RunningTable, running_table
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import percentage, printable, seconds, shorten
 
 _STYLE: Final = """
 :host { color: inherit; font-size: 12px; overflow: auto; }
@@ -87,8 +87,8 @@ def _row(one: RunningRow) -> str:
 
 
 def _text(text: str, kind: str = "") -> str:
-    shown = html.escape(shorten(printable(text[:400]), 48))
-    return f'<td class="{kind}" title="{html.escape(printable(text[:400]))}">{shown}</td>'
+    shown = html.escape(shorten(terminal_safe(text[:400]), 48))
+    return f'<td class="{kind}" title="{html.escape(terminal_safe(text[:400]))}">{shown}</td>'
 
 
 def _track(one: RunningRow) -> str:

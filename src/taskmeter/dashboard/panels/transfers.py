@@ -22,12 +22,12 @@ from bokeh.palettes import Cividis256
 from taskmeter.dashboard.panels.style import INK, chart, draw, hover, note, say, ticks
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.stats import Transfers
+from taskmeter.text import bandwidth, duration, percentage, size
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import GREEN, SKY
 from taskmeter.views.figures.shape import bars
 from taskmeter.views.figures.traffic import Matrix, matrix
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import bandwidth, duration, percentage, size
 
 _CELLS: Final = ("x", "y", "source", "destination", "count", "bytes", "size", "speed", "time")
 _BARS: Final = ("left", "right", "count", "text", "share")

@@ -7,11 +7,11 @@ from itertools import accumulate
 
 from markupsafe import Markup
 
+from taskmeter.text import short_name
 from taskmeter.views.figures.history import Moment, compute_layers
 from taskmeter.views.figures.top import REST
 from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.html.scale import Scale, ticks, time_ticks
-from taskmeter.views.tables.cells import short_name
 
 #: Prefixes that have a colour of their own.
 TOP = 6

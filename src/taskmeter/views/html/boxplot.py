@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import duration, short_name, terminal_safe
 from taskmeter.views.figures.boxes import BoxRow, boxes, wants_log
 from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.html.scale import Scale, time_scale, time_ticks
-from taskmeter.views.tables.cells import duration, printable, shorten
 
 _WIDTH = 1120
 _LEFT, _RIGHT = 230, 940
@@ -68,9 +68,11 @@ def _heads() -> Markup:
 
 def _row(row: BoxRow, scale: Scale, middle: float) -> Markup:
     spread = row.spread
-    name = printable(row.name[:300]) or "''"
+    name = terminal_safe(row.name[:300]) or "''"
     words = [element("title", _says(name, row))]
-    words.append(text(shorten(name, 30), _LEFT - 12, middle + 4, class_="name", anchor="end"))
+    words.append(
+        text(short_name(row.name, 30), _LEFT - 12, middle + 4, class_="name", anchor="end")
+    )
     words.append(text(f"{spread.count:,}", _RIGHT + 80, middle + 4, class_="figures", anchor="end"))
     if spread.count:
         words.append(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import duration, percentage
 from taskmeter.views.figures.capacity import Share, shares
 from taskmeter.views.html.markup import element, group, picture, text
-from taskmeter.views.tables.cells import duration, percentage
 
 _WIDTH = 1120
 _LEFT, _RIGHT = 210, 930

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.tables.cells import count, duration, printable
+from taskmeter.text import count, duration, terminal_safe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
     """Return ``{what: fact}`` about the cluster, the time, and versions."""
     metered = sum(worker.metered for worker in snapshot.workers)
     found = {
-        "source": printable(facts.source[:200]),
+        "source": terminal_safe(facts.source[:200]),
         "from": instant(snapshot.start),
         "to": instant(snapshot.at),
         "length": duration(snapshot.elapsed_seconds),
@@ -57,7 +57,7 @@ def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
             if number
         ),
         **{
-            printable(what[:40]): printable(version[:100])
+            terminal_safe(what[:40]): terminal_safe(version[:100])
             for what, version in facts.versions.items()
         },
         "taskmeter on workers": ", ".join(_worker_versions(snapshot)),
@@ -67,4 +67,4 @@ def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
 
 
 def _worker_versions(snapshot: Snapshot) -> list[str]:
-    return sorted({printable(w.version[:40]) for w in snapshot.workers if w.version})
+    return sorted({terminal_safe(w.version[:40]) for w in snapshot.workers if w.version})

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import duration, percentage, terminal_safe
 from taskmeter.views.figures.capacity import GROUPS
 from taskmeter.views.figures.history import Moment
 from taskmeter.views.figures.palette import SERIES
@@ -26,7 +27,6 @@ from taskmeter.views.html.breakdown import breakdown
 from taskmeter.views.html.course import settled
 from taskmeter.views.html.facts import Facts, instant, listed
 from taskmeter.views.html.shapes import shapes
-from taskmeter.views.tables.cells import duration, percentage, printable
 from taskmeter.views.tables.columns import summary
 from taskmeter.views.tables.summary import sentences
 from taskmeter.views.tables.transfers import MOVED_COLUMNS, moved
@@ -49,9 +49,9 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
     environment = _environment()
     script = _source(environment, "page.js")
     return environment.get_template("page.html").render(
-        title=printable(facts.title[:200]),
+        title=terminal_safe(facts.title[:200]),
         note=facts.note,
-        source=printable(facts.source[:200]),
+        source=terminal_safe(facts.source[:200]),
         begin=instant(snapshot.start),
         length=duration(snapshot.elapsed_seconds),
         tiles=tiles(snapshot),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from taskmeter.views.tables.cells import duration
+from taskmeter.text import duration
 
 #: No axis goes beyond these; nothing takes as short or as long.
 _LEAST, _MOST = 1e-250, 1e250

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
+from taskmeter.text import duration, percentage, short_name
 from taskmeter.views.figures.boxes import age, distributions
 from taskmeter.views.figures.shape import (
     Curve,
@@ -24,7 +25,6 @@ from taskmeter.views.figures.shape import (
 from taskmeter.views.figures.top import top
 from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.html.scale import Scale, time_scale, time_ticks
-from taskmeter.views.tables.cells import duration, percentage, short_name
 
 #: Prefixes whose distribution is drawn.
 TOP = 6

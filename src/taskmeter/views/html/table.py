@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from taskmeter.views.tables.cells import LONGEST_NAME, printable, short_name
+from taskmeter.text import LONGEST_NAME, short_name, terminal_safe
 
 R = TypeVar("R")
 
@@ -194,7 +194,7 @@ def _words(declared: Words[R], rows: Sequence[R]) -> Column:
         number=False,
         texts=tuple(short_name(word) if word else "" for word in words),
         titles={
-            place: printable(word[:LONGEST_TITLE])
+            place: terminal_safe(word[:LONGEST_TITLE])
             for place, word in enumerate(words)
             if len(word) > LONGEST_NAME
         },

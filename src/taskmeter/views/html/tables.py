@@ -10,9 +10,9 @@ from taskmeter.attempts.attempt import OTHER, OUTCOMES
 from taskmeter.attempts.idle_reasons import REASONS
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import ActivityTotals
+from taskmeter.text import bandwidth, count, duration, percentage, size
 from taskmeter.views.figures.running import RunningRow, running_table
 from taskmeter.views.html.table import Figure, Table, Words, table
-from taskmeter.views.tables.cells import bandwidth, count, duration, percentage, size
 from taskmeter.views.tables.columns import STAGES, Row, rows
 from taskmeter.views.tables.groups import GroupRow, group_rows
 from taskmeter.views.tables.spread import Spread

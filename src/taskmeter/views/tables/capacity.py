@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from taskmeter.attempts.attempt import OUTCOMES
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import seconds_since
-from taskmeter.views.tables.cells import percentage
+from taskmeter.text import percentage
 
 #: A part of the capacity that is smaller than this is not listed.
 _LEAST = 0.0005

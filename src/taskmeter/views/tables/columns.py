@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
-from taskmeter.views.tables.cells import count, duration, percentage, seconds, short_name, size
+from taskmeter.text import count, duration, percentage, seconds, short_name, size
 from taskmeter.views.tables.spread import Spread, spreads
 
 R = TypeVar("R")

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, GroupStats
-from taskmeter.views.tables.cells import (
+from taskmeter.text import (
     count,
     duration,
     instant,
-    printable,
     seconds,
     short_name,
     shorten,
+    terminal_safe,
 )
 from taskmeter.views.tables.columns import Column
 from taskmeter.views.tables.spread import Spread, spreads
@@ -87,7 +87,7 @@ def group_rows(snapshot: Snapshot, *, sort: str = "compute") -> tuple[GroupRow, 
 
 
 def _aside(text: str) -> str:
-    return shorten(printable(text[: 4 * _LONGEST_ASIDE]), _LONGEST_ASIDE)
+    return shorten(terminal_safe(text[: 4 * _LONGEST_ASIDE]), _LONGEST_ASIDE)
 
 
 #: The columns, from left to right.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.tables.cells import duration, printable, short_name, shorten
+from taskmeter.text import duration, short_name, shorten, terminal_safe
 from taskmeter.views.tables.columns import Column
 
 #: What a place in the code is cut to.
@@ -48,7 +48,7 @@ STALLED_COLUMNS: tuple[Column[StalledRow], ...] = (
     Column(title="CPU", cell=lambda r: duration(r.attempt.cpu_seconds), rank=5),
     Column(
         title="at",
-        cell=lambda r: shorten(printable(r.attempt.frame), _LONGEST_FRAME),
+        cell=lambda r: shorten(terminal_safe(r.attempt.frame), _LONGEST_FRAME),
         rank=2,
         shown=lambda r: bool(r.attempt.frame),
         text=True,

@@ -19,7 +19,7 @@ from taskmeter.attempts.idle_reasons import (
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.views.tables.cells import duration, percentage, short_name
+from taskmeter.text import duration, percentage, short_name
 
 #: ``{reason: what a thread did}`` that was idle for this reason.
 IDLE: Final[Mapping[str, str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from taskmeter.snapshots.expected import LateAttempt, Remaining
-from taskmeter.views.tables.cells import duration, short_name
+from taskmeter.text import duration, short_name
 from taskmeter.views.tables.columns import Column
 
 #: So many attempts are named at most.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.snapshots.stats import Transfers
-from taskmeter.views.tables.cells import bandwidth, count, duration, seconds, short_name, size
+from taskmeter.text import bandwidth, count, duration, seconds, short_name, size
 from taskmeter.views.tables.columns import Column
 from taskmeter.views.tables.spread import Spread, spreads
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import duration, percentage, short_name, shorten
 from taskmeter.views.tables.capacity import capacity_line, waste_line
-from taskmeter.views.tables.cells import duration, percentage, short_name, shorten
 from taskmeter.views.tables.columns import (
     COLUMNS,
     REST,
