@@ -21,7 +21,8 @@ from taskmeter.text import (
     size,
     terminal_safe,
 )
-from taskmeter.views.tables.columns import COLUMNS, DETAILED, REST, SORTS, columns, rows, summary
+from taskmeter.views.tables.column import fitting
+from taskmeter.views.tables.prefixes import COLUMNS, DETAILED, REST, SORTS, needed, rows, summary
 
 
 def names(found) -> list[str]:
@@ -138,7 +139,7 @@ def test_the_rows_add_up_to_the_snapshot_whatever_the_top(compute, top: int) -> 
 
 
 def cells(row, of) -> dict[str, str]:
-    return {column.title: column.cell(row) for column in columns([row], of)}
+    return {column.title: column.cell(row) for column in fitting([row], of)}
 
 
 LONG_AND_SHORT = {
@@ -173,7 +174,7 @@ def test_the_columns_show_how_long_one_task_takes() -> None:
 
 
 def test_the_detailed_columns_show_waits_sizes_and_what_is_usual_now() -> None:
-    measures = {c.measure for c in DETAILED if c.measure}
+    measures = needed(DETAILED)
     _, row = rows(snapshot(LONG_AND_SHORT), sort="p50", measures=measures)
     shown = cells(row, DETAILED)
     assert shown["std"] == "299 ms"
@@ -185,9 +186,9 @@ def test_the_detailed_columns_show_waits_sizes_and_what_is_usual_now() -> None:
 
 
 def test_what_nothing_is_known_of_is_blank_and_never_nan() -> None:
-    measures = {c.measure for c in DETAILED if c.measure}
+    measures = needed(DETAILED)
     found = rows(snapshot({**LONG_AND_SHORT, "one": timed([1.0]), "": stats(0)}), measures=measures)
-    texts = [c.cell(row) for c in columns(found, DETAILED) for row in found]
+    texts = [c.cell(row) for c in fitting(found, DETAILED) for row in found]
     assert "" in texts
     assert not any("nan" in text or text == "-" for text in texts)
 
@@ -201,11 +202,11 @@ def test_the_rest_has_the_spread_of_all_of_it_together() -> None:
 
 @pytest.mark.parametrize("width", range(20, 300, 20))
 def test_the_detailed_columns_fit_the_width_too(width: int) -> None:
-    measures = {c.measure for c in DETAILED if c.measure}
+    measures = needed(DETAILED)
     those = rows(snapshot(LONG_AND_SHORT), measures=measures)
-    found = columns(those, DETAILED, width=width)
-    needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
-    assert needed <= max(width, 24 + 2 + 8)
+    found = fitting(those, DETAILED, width=width)
+    used = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
+    assert used <= max(width, 24 + 2 + 8)
     assert titles(found) == [c.title for c in DETAILED if c in found]
 
 
@@ -226,9 +227,9 @@ def test_the_summary_holds_the_cluster_as_a_whole() -> None:
 
 
 def test_columns_about_bad_news_appear_only_when_there_is_some() -> None:
-    calm = columns(rows(snapshot({"a": stats(1, ok=(1, 1.0))})), COLUMNS)
+    calm = fitting(rows(snapshot({"a": stats(1, ok=(1, 1.0))})), COLUMNS)
     assert titles(calm) == ["task prefix", "compute", "share", "ok"]
-    bad = columns(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})), COLUMNS)
+    bad = fitting(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})), COLUMNS)
     assert titles(bad) == ["task prefix", "compute", "share", "ok", "lost", "wasted"]
 
 
@@ -251,11 +252,11 @@ def test_columns_fit_the_width_and_keep_their_order(width: int) -> None:
         ),
         snapshot({}, at=1059.0),
     )
-    found = columns(those, COLUMNS, width=width)
+    found = fitting(those, COLUMNS, width=width)
     order = titles(COLUMNS)
     assert titles(found) == sorted(titles(found), key=order.index)
-    needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
-    assert needed <= max(width, 24 + 2 + 8)
+    used = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
+    assert used <= max(width, 24 + 2 + 8)
     assert titles(found)[0] == "task prefix"
     assert "compute" in titles(found)
 

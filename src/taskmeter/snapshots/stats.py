@@ -26,14 +26,6 @@ COMPUTE = "compute"
 THREAD_CPU = "thread-cpu"
 THREAD_NONCPU = "thread-noncpu"
 
-#: Activities that are not part of a task's own code: what Dask does before and after it.
-AROUND_CODE = frozenset(
-    {
-        "executor", "other", "deserialize", "serialize", "compress", "decompress", "disk-read",
-        "disk-write", "memory-read",
-    }
-)  # fmt: skip
-
 _EMPTY = Distribution()
 
 
@@ -198,7 +190,7 @@ class PrefixStats:
     activities
         ``{activity: totals}`` of Dask's fine performance metrics for tasks, what is in flight
         included. ``"thread-cpu"``, ``"thread-noncpu"`` and what the code meters itself are its
-        code, `AROUND_CODE` is what Dask does before and after. Of attempts in flight, and of those
+        code, all others are what Dask does before and after. Of attempts in flight, and of those
         that ended in any other way than ok, all that is not CPU time is ``"thread-noncpu"``.
     recomputed_seconds
         Compute seconds of ok attempts whose earlier result had been lost.
@@ -260,6 +252,9 @@ class PrefixStats:
 
     def _repr_html_(self) -> str:
         return html.of_prefix(self)
+
+    def __repr__(self) -> str:
+        return html.text_of_prefix(self)
 
     def merge(self, *others: PrefixStats) -> PrefixStats:
         """Return the sum of this prefix and others, as one; nothing is expected of it.

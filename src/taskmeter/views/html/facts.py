@@ -21,7 +21,7 @@ class Facts:
     source
         The scheduler's address, or the file.
     versions
-        ``{what: version}``, such as ``{"distributed": "2026.8.0"}``.
+        ``{name: version}``, such as ``{"distributed": "2026.8.0"}``.
     note
         A sentence on what is special about the figures; empty if nothing is.
     """
@@ -41,9 +41,9 @@ def instant(at: float) -> str:
 
 
 def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
-    """Return ``{what: fact}`` about the cluster, the time, and versions."""
+    """Return ``{name: fact}`` about the cluster, the time, and versions."""
     metered = sum(worker.metered for worker in snapshot.workers)
-    found = {
+    entries = {
         "source": terminal_safe(facts.source[:200]),
         "from": instant(snapshot.start),
         "to": instant(snapshot.at),
@@ -57,13 +57,13 @@ def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
             if number
         ),
         **{
-            terminal_safe(what[:40]): terminal_safe(version[:100])
-            for what, version in facts.versions.items()
+            terminal_safe(name[:40]): terminal_safe(version[:100])
+            for name, version in facts.versions.items()
         },
         "taskmeter on workers": ", ".join(_worker_versions(snapshot)),
         "invalid samples": count(snapshot.invalid_samples),
     }
-    return {what: fact for what, fact in found.items() if fact}
+    return {name: fact for name, fact in entries.items() if fact}
 
 
 def _worker_versions(snapshot: Snapshot) -> list[str]:

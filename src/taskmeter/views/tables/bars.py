@@ -14,7 +14,7 @@ from rich.text import Text
 from taskmeter.snapshots.expected import Remaining
 from taskmeter.snapshots.progress import Bar
 from taskmeter.text import duration, short_name
-from taskmeter.views.tables.columns import REST
+from taskmeter.views.tables.prefixes import REST
 from taskmeter.views.tables.time_left import rough, time_left
 
 #: Prefixes that have a bar of their own.
