@@ -13,7 +13,7 @@ from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.tables.capacity import Share, shares
 
 _WIDTH = 1120
-_LEFT, _RIGHT = 210, 930
+_LEFT, _RIGHT = 270, 930
 _PITCH, _STRIP, _TOP = 26, 30, 48
 
 

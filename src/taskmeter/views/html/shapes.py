@@ -94,7 +94,7 @@ def _figure(d: Distribution, ages: Sequence[float], fits: Families, colour: str)
 
 def _axes(across: Scale, up: Scale) -> Markup:
     grid, words = [], [text("share that lasts longer", _LEFT, _TOP - 8)]
-    for value, label in time_ticks(across, 5):
+    for value, label in time_ticks(across, 6):
         x = across.place(value)
         grid.append(element("line", x1=x, x2=x, y1=_BARS_TOP, y2=_BOTTOM))
         words.append(text(label, x, _BOTTOM + 18, anchor="middle"))
