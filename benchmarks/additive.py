@@ -33,14 +33,7 @@ from distributed import Client, LocalCluster, secede, wait
 import taskmeter
 from taskmeter.attempts.idle_reasons import UNKNOWN
 from taskmeter.snapshots.snapshot import Snapshot
-
-#: Activities that are not part of a task's own code: what Dask does before and after it.
-AROUND_CODE = frozenset(
-    {
-        "executor", "other", "deserialize", "serialize", "compress", "decompress", "disk-read",
-        "disk-write", "memory-read",
-    }
-)  # fmt: skip
+from taskmeter.snapshots.stats import AROUND_CODE
 
 MEGABYTES = 8
 

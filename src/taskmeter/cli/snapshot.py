@@ -15,8 +15,8 @@ from taskmeter.client.connect import Refusal
 from taskmeter.plugins.http import as_json as strict_json
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import terminal_safe
-from taskmeter.views.tables.prefixes import DETAILED
 from taskmeter.views.tables.groups import GROUP_SORTS
+from taskmeter.views.tables.prefixes import DETAILED
 from taskmeter.views.terminal.tables import console, groups_view, stalled_view, transfers_view, view
 
 

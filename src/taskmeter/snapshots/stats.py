@@ -26,6 +26,14 @@ COMPUTE = "compute"
 THREAD_CPU = "thread-cpu"
 THREAD_NONCPU = "thread-noncpu"
 
+#: Activities that are not part of a task's own code: what Dask does before and after it.
+AROUND_CODE = frozenset(
+    {
+        "executor", "other", "deserialize", "serialize", "compress", "decompress", "disk-read",
+        "disk-write", "memory-read",
+    }
+)  # fmt: skip
+
 _EMPTY = Distribution()
 
 
@@ -190,7 +198,7 @@ class PrefixStats:
     activities
         ``{activity: totals}`` of Dask's fine performance metrics for tasks, what is in flight
         included. ``"thread-cpu"``, ``"thread-noncpu"`` and what the code meters itself are its
-        code, all others are what Dask does before and after. Of attempts in flight, and of those
+        code, `AROUND_CODE` is what Dask does before and after. Of attempts in flight, and of those
         that ended in any other way than ok, all that is not CPU time is ``"thread-noncpu"``.
     recomputed_seconds
         Compute seconds of ok attempts whose earlier result had been lost.
