@@ -1,17 +1,22 @@
-"""Names, durations, sizes and numbers as short texts."""
+"""Names, durations, sizes, numbers and instants as short texts."""
 
 from __future__ import annotations
 
 import math
+import time
+from hashlib import blake2b
 
 #: A prefix is user input and may be of any length.
 LONGEST_NAME = 40
+
+#: Characters of the hash that keeps shortened names apart.
+_DIGEST = 6
 
 #: What stands for a part that was left out; ASCII, because not every terminal shows more.
 _GAP = "..."
 
 
-def printable(name: str) -> str:
+def terminal_safe(name: str) -> str:
     """Return a text in which nothing can disturb a terminal.
 
     Control characters, lone surrogates, and characters that change the direction or the place of
@@ -22,14 +27,26 @@ def printable(name: str) -> str:
     )
 
 
-def short_name(name: str) -> str:
-    """Return a prefix's name in printable form, with the middle left out if it is too long."""
+def short_name(name: str, longest: int = LONGEST_NAME) -> str:
+    """Return a name on one printable line of at most `longest` characters.
+
+    Of a name that is too long the middle is replaced by a hash of the whole: two names look alike
+    with a probability of 6e-8, whatever they have in common. The same name looks the same
+    everywhere where there is as much room.
+    """
     if not name:
-        return "''"
-    if len(name) > 2 * LONGEST_NAME:
-        # An escape is longer than its character, and a name may have 10,000 of them.
-        name = name[:LONGEST_NAME] + name[-LONGEST_NAME:]
-    return shorten(printable(name), LONGEST_NAME)
+        return "''"[:longest]
+    if len(name) <= longest:
+        whole = terminal_safe(name)
+        if len(whole) <= longest:
+            return whole
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST // 2).hexdigest()
+    room = max(0, longest - _DIGEST - 2)
+    tail = room * 2 // 5
+    # an escape is longer than its character: never escape more than can be shown
+    head = terminal_safe(name[:longest])[: room - tail]
+    end = terminal_safe(name[-longest:])
+    return f"{head}~{digest}~{end[len(end) - tail :]}"[:longest]
 
 
 def shorten(text: str, longest: int) -> str:
@@ -100,3 +117,18 @@ def percentage(part: float) -> str:
 def count(number: int) -> str:
     """Return a number with commas; '' for none."""
     return f"{number:,}" if number else ""
+
+
+def instant(at: float, now: float) -> str:
+    """Return a Unix time as this machine's local time, with its date if that is not today's.
+
+    Parameters
+    ----------
+    at
+        The instant.
+    now
+        Decides what today is.
+    """
+    local = time.localtime(at)
+    today = local[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", local)

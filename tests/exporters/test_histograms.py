@@ -246,6 +246,12 @@ def test_bounds_that_are_none_are_refused_in_one_sentence(name: str, value: Any)
     )
 
 
+def test_case_m8_classic_buckets_hold_12_120_and_7200_seconds_at_configured_bounds() -> None:
+    d = Distribution.of([12, 120, 7200])
+    assert cumulative([d], [1, 60]) == [[0, 1, 3]]
+    assert cumulative([d], [16, 128, 8192]) == [[1, 2, 3, 3]]
+
+
 def test_bounds_of_bytes_are_powers_of_two_so_that_they_are_exact() -> None:
     samples = [float(x) for power in range(8, 42) for x in (2**power - 1, 2**power, 2**power + 1)]
     bounds = Settings().bytes_buckets

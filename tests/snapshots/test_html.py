@@ -62,10 +62,36 @@ def test_any_distribution_is_well_formed_and_within_its_frame(values: list[float
 
 def test_a_prefix_shows_what_it_cost_and_how_long_tasks_take() -> None:
     html = prefix([1.0, 3.0], failed=2)._repr_html_()
-    titles, figures = cells(html)
+    titles, figures, *_ = cells(html)
     row = dict(zip(titles, figures, strict=True))
     assert row == {"compute": "4.0 s", "wasted": "2.0 s", "ok": "2", "failed": "2"}
-    assert "compute: 2 values, mean 2.0 s" in html
+    assert "<b>compute</b> of 2 values" in html
+    assert cells(html)[3][:2] == ["2.0 s", "1.4 s"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "mean"),
+    [("", "90"), ("seconds", "90.0 s"), ("bytes", "90 B"), ("bytes/s", "90 B/s"), ("km", "90 km")],
+)
+def test_figures_have_the_unit_that_is_asked_for(unit: str, mean: str) -> None:
+    html = Distribution.of([30.0, 150.0]).to_html(name="<b>mine</b>", unit=unit)
+    assert cells(html)[1][0] == mean
+    assert "&lt;b&gt;mine&lt;/b&gt;" in html
+
+
+def test_a_repr_is_short_and_says_what_happened() -> None:
+    """Case V9."""
+    stats = prefix([1.0, 3.0], failed=2)
+    assert repr(stats) == "<PrefixStats: compute 4.0 s, 2 ok, 2 failed, p50 2.0 s, p95 2.9 s>"
+    found = Snapshot(
+        at=1060.0, start=1000.0, thread_seconds=240.0, nthreads=4,
+        prefixes={f"p{i}": prefix([float(i + 1)]) for i in range(50)} | {"x" * 10_000: stats},
+        workers=(WorkerStatus(address="a"),),
+    )  # fmt: skip
+    assert repr(found).startswith("<Snapshot of 60.0 s: 1 worker, 4 threads, 0 running, compute ")
+    assert repr(found).endswith(": p49 50.0 s; p48 49.0 s; p47 48.0 s; 48 more>")
+    assert repr(Snapshot(at=1.0, start=1.0)).endswith("(-)>")
+    assert len(repr(Distribution.of([1.0, 2.0]))) < 120
 
 
 def test_a_snapshot_shows_the_prefixes_that_cost_most() -> None:

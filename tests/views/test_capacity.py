@@ -8,7 +8,7 @@ from view_snapshots import snapshot, stats
 
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.tables.capacity import capacity_line, waste_line
-from taskmeter.views.tables.columns import REST, rows
+from taskmeter.views.tables.prefixes import REST, rows
 
 NOW = replace(
     snapshot({"a": replace(stats(120, ok=(1, 120.0)), cpu_seconds=60.0)}),
@@ -18,7 +18,8 @@ NOW = replace(
 
 def test_the_capacity_is_told_in_parts_of_it() -> None:
     assert capacity_line(NOW) == (
-        "capacity 4 threads: 50 % compute (25 % CPU), idle: 40 % no task, 10 % transfer"
+        "capacity 4 threads: 50 % compute (25 % CPU), idle: 40 % without a task to run, "
+        "10 % waiting for transfers"
     )
 
 
@@ -28,7 +29,7 @@ def test_with_an_earlier_snapshot_it_is_about_the_time_in_between() -> None:
         idle_seconds={"transfer": 22.0, "no-task": 96.0},
     )
     assert capacity_line(NOW, earlier) == (
-        "capacity 4 threads: 50 % compute, idle: 50 % transfer, 1.2 % unknown"
+        "capacity 4 threads: 50 % compute, idle: 50 % waiting for transfers, 1.2 % not metered"
     )
 
 
@@ -46,7 +47,8 @@ def test_waste_is_told_by_why_the_most_first() -> None:
         }
     )
     assert waste_line(now) == (
-        "waste: 20 % of compute: 10 % computed again, 5.0 % failed, 5.0 % lost"
+        "waste: 20 % of compute: 10 % lost results computed again, 5.0 % attempts that failed, "
+        "5.0 % attempts lost with their worker"
     )
     assert waste_line(NOW) == ""
 

@@ -8,20 +8,21 @@ from hypothesis import strategies as st
 from view_snapshots import snapshot, stats, timed
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.tables.cells import (
+from taskmeter.text import (
     LONGEST_NAME,
     bandwidth,
     count,
     duration,
     instant,
     percentage,
-    printable,
     seconds,
     short_name,
     shorten,
     size,
+    terminal_safe,
 )
-from taskmeter.views.tables.columns import COLUMNS, DETAILED, REST, SORTS, columns, rows, summary
+from taskmeter.views.tables.column import fitting
+from taskmeter.views.tables.prefixes import COLUMNS, DETAILED, REST, SORTS, needed, rows, summary
 
 
 def names(found) -> list[str]:
@@ -138,7 +139,7 @@ def test_the_rows_add_up_to_the_snapshot_whatever_the_top(compute, top: int) -> 
 
 
 def cells(row, of) -> dict[str, str]:
-    return {column.title: column.cell(row) for column in columns([row], of)}
+    return {column.title: column.cell(row) for column in fitting([row], of)}
 
 
 LONG_AND_SHORT = {
@@ -173,7 +174,7 @@ def test_the_columns_show_how_long_one_task_takes() -> None:
 
 
 def test_the_detailed_columns_show_waits_sizes_and_what_is_usual_now() -> None:
-    measures = {c.measure for c in DETAILED if c.measure}
+    measures = needed(DETAILED)
     _, row = rows(snapshot(LONG_AND_SHORT), sort="p50", measures=measures)
     shown = cells(row, DETAILED)
     assert shown["std"] == "299 ms"
@@ -185,9 +186,9 @@ def test_the_detailed_columns_show_waits_sizes_and_what_is_usual_now() -> None:
 
 
 def test_what_nothing_is_known_of_is_blank_and_never_nan() -> None:
-    measures = {c.measure for c in DETAILED if c.measure}
+    measures = needed(DETAILED)
     found = rows(snapshot({**LONG_AND_SHORT, "one": timed([1.0]), "": stats(0)}), measures=measures)
-    texts = [c.cell(row) for c in columns(found, DETAILED) for row in found]
+    texts = [c.cell(row) for c in fitting(found, DETAILED) for row in found]
     assert "" in texts
     assert not any("nan" in text or text == "-" for text in texts)
 
@@ -201,11 +202,11 @@ def test_the_rest_has_the_spread_of_all_of_it_together() -> None:
 
 @pytest.mark.parametrize("width", range(20, 300, 20))
 def test_the_detailed_columns_fit_the_width_too(width: int) -> None:
-    measures = {c.measure for c in DETAILED if c.measure}
+    measures = needed(DETAILED)
     those = rows(snapshot(LONG_AND_SHORT), measures=measures)
-    found = columns(those, DETAILED, width=width)
-    needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
-    assert needed <= max(width, 24 + 2 + 8)
+    found = fitting(those, DETAILED, width=width)
+    used = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
+    assert used <= max(width, 24 + 2 + 8)
     assert titles(found) == [c.title for c in DETAILED if c in found]
 
 
@@ -226,9 +227,9 @@ def test_the_summary_holds_the_cluster_as_a_whole() -> None:
 
 
 def test_columns_about_bad_news_appear_only_when_there_is_some() -> None:
-    calm = columns(rows(snapshot({"a": stats(1, ok=(1, 1.0))})), COLUMNS)
+    calm = fitting(rows(snapshot({"a": stats(1, ok=(1, 1.0))})), COLUMNS)
     assert titles(calm) == ["task prefix", "compute", "share", "ok"]
-    bad = columns(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})), COLUMNS)
+    bad = fitting(rows(snapshot({"a": stats(1, ok=(1, 0.5), lost=(1, 0.5))})), COLUMNS)
     assert titles(bad) == ["task prefix", "compute", "share", "ok", "lost", "wasted"]
 
 
@@ -251,11 +252,11 @@ def test_columns_fit_the_width_and_keep_their_order(width: int) -> None:
         ),
         snapshot({}, at=1059.0),
     )
-    found = columns(those, COLUMNS, width=width)
+    found = fitting(those, COLUMNS, width=width)
     order = titles(COLUMNS)
     assert titles(found) == sorted(titles(found), key=order.index)
-    needed = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
-    assert needed <= max(width, 24 + 2 + 8)
+    used = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
+    assert used <= max(width, 24 + 2 + 8)
     assert titles(found)[0] == "task prefix"
     assert "compute" in titles(found)
 
@@ -293,7 +294,16 @@ def test_a_long_name_keeps_its_beginning_and_its_end() -> None:
     shown = short_name("begin" + "x" * 10_000 + "end")
     assert shown.startswith("begin")
     assert shown.endswith("end")
-    assert "..." in shown
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([12, 20, 28, 40, 60]))
+def test_names_that_share_beginning_and_end_stay_distinct(head: int, tail: int, room: int) -> None:
+    """Case V4: 100 prefixes that share their first 40 characters."""
+    names = ["h" * head + f"{number:03}" + "t" * tail for number in range(100)]
+    shown = [short_name(name, room) for name in names]
+    assert len(set(shown)) == len(names)
+    assert all(len(name) <= room for name in shown)
+    assert shown == [short_name(name, room) for name in names]
 
 
 @given(st.text(), st.integers(0, 50))
@@ -302,7 +312,7 @@ def test_a_shortened_text_is_never_longer_than_wanted(text: str, longest: int) -
 
 
 def test_printable_text_stays_as_it_is() -> None:
-    assert printable("as it is, with spaces") == "as it is, with spaces"
+    assert terminal_safe("as it is, with spaces") == "as it is, with spaces"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from distributed.diagnostics.progress_stream import color_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
@@ -14,14 +15,14 @@ from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.views.figures.boxes import MOST_MARKS, actions, boxes, wants_log
-from taskmeter.views.figures.capacity import capacity_layers, shares
-from taskmeter.views.figures.history import MOST_NAMES, History, compute_layers
+from taskmeter.views.figures.history import MOST_NAMES, History, capacity_layers, compute_layers
 from taskmeter.views.figures.label import label
-from taskmeter.views.figures.palette import GREY, SERIES, Colours
-from taskmeter.views.figures.running import running_table
+from taskmeter.views.figures.palette import GREY, prefix_colour
 from taskmeter.views.figures.shape import bars, censored, families, floor, survival
 from taskmeter.views.figures.top import REST, top
 from taskmeter.views.figures.traffic import matrix
+from taskmeter.views.tables.capacity import shares
+from taskmeter.views.tables.running import running_table
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -121,18 +122,47 @@ def test_other_actions_have_no_attempts_in_flight():
 @settings(deadline=None)
 @given(samples)
 def test_outliers_are_beyond_the_fences_and_are_all_of_those(values):
-    d = Distribution.of(values)
     (row,) = boxes(snapshot({"p": timed(values)}))
     low, high = row.spread.p25, row.spread.p75
     reach = 1.5 * (high - low)
     assert all(value > high + reach or value < low - reach for value, _ in row.outliers)
-    box = d.box()
     if len(row.outliers) < MOST_MARKS:
         # a value on a fence may be on either side of it, and zeros have no place on an axis
         count = sum(count for _, count in row.outliers)
         clear = np.asarray(values)
         beyond = (clear > (high + reach) * 1.03) | ((clear < (low - reach) * 0.97) & (clear > 0))
-        assert beyond.sum() <= count <= box.outliers_above + box.outliers_below + len(values)
+        assert beyond.sum() <= count <= len(values)
+
+
+def test_case_d1_the_box_of_1_2_3_4_100_is_2_3_4_and_its_outlier_100():
+    (row,) = boxes(snapshot({"p": timed([1, 2, 3, 4, 100])}))
+    s = row.spread
+    assert (s.p25, s.p50, s.p75) == pytest.approx((2, 3, 4), rel=0.011)
+    assert row.outliers == ((pytest.approx(100.0, rel=0.011), 1),)
+    assert (row.minimum, row.maximum) == (1, 100)
+    assert row.whiskers == (1, pytest.approx(4, rel=0.011))
+    (single,) = boxes(snapshot({"p": timed([0.3])}))
+    assert {single.spread.p5, single.spread.p25, single.spread.p75, single.spread.p95} == {0.3}
+    assert (single.outliers, single.whiskers) == ((), (0.3, 0.3))
+    assert boxes(snapshot({"p": stats(0.0)})) == ()
+
+
+def test_a_prefix_that_only_fails_has_a_box_of_its_failed_durations():
+    """Case V6."""
+    failing = replace(
+        stats(6.0, failed=(3, 6.0)), failed_durations=Distribution.of([1.0, 2.0, 3.0])
+    )
+    mixed = replace(timed([1.0]), failed_durations=Distribution.of([9.0]))
+    now = running(in_flight("once", 7.0), prefixes={"fails": failing, "mixed": mixed,
+                                                    "once": stats(7.0, executing=1)})  # fmt: skip
+    rows = {row.name: row for row in boxes(now)}
+    assert (rows["fails"].failed, rows["fails"].remark) == (True, "only failed")
+    assert rows["fails"].spread.count == 3
+    assert rows["fails"].spread.mean == 2.0
+    assert (rows["mixed"].failed, rows["mixed"].spread.mean) == (False, 1.0)
+    assert rows["once"].remark == "none ended"
+    (rest,) = boxes(now, most=0)
+    assert (rest.name, rest.spread.count) == (REST, 1)
 
 
 def test_groups_and_workers_have_boxes_too():
@@ -298,17 +328,36 @@ def test_what_has_not_ended_is_marked_on_the_survival_function():
     assert censored(Distribution(), [3.0]).share.tolist() == [1.0]
 
 
-def test_families_are_curves_with_the_best_one_named():
+def test_families_that_fit_are_curves_the_best_one_first():
     rng = np.random.default_rng(3)
-    d = Distribution.of(rng.lognormal(0, 1, 5000))
-    found = families(d)
+    found = families(Distribution.of(rng.lognormal(0, 1, 5000)))
     assert found.fitted[0].family == "log-normal"
-    assert [one.best for one in found.fitted] == [True, False, False]
+    assert found.says.startswith("A log-normal distribution fits: it is off by at most 0.")
     curve = found.fitted[0].curve
     assert (np.diff(curve.share) <= 0).all()
     assert np.interp(1.0, curve.x, curve.share) == pytest.approx(0.5, abs=0.02)
-    assert families(Distribution.of([1.0])).fitted == ()
-    assert "too few" in families(Distribution.of([1.0])).because
+
+
+@pytest.mark.parametrize("modes", [(0.2, 3.0), (0.01, 10.0), (60.0, 900.0)])
+def test_no_family_is_drawn_where_none_fits(modes):
+    """Case V7: two modes are no common distribution."""
+    rng = np.random.default_rng(4)
+    d = Distribution.of(np.concatenate([rng.normal(mode, 0.05 * mode, 300) for mode in modes]))
+    found = families(d)
+    assert found.fitted == ()
+    assert found.says.startswith("No common distribution fits: the nearest, ")
+    assert "too few" in families(Distribution.of([1.0])).says
+
+
+def test_every_curve_that_is_drawn_stays_near_the_sample():
+    rng = np.random.default_rng(5)
+    for values in (rng.gamma(2, 1, 3000), rng.weibull(1.5, 3000), rng.exponential(1, 300)):
+        d = Distribution.of(values)
+        for fit in families(d).fitted:
+            x = fit.curve.x[fit.curve.x >= d.quantile(0.01)]
+            share = fit.curve.share[fit.curve.x >= d.quantile(0.01)]
+            assert np.abs(share - (1 - d.cdf(x))).max() < 0.1
+            assert x.max() <= d.maximum * (1 + 1e-9)
 
 
 def test_without_scipy_there_are_no_families_and_the_reason_is_given(monkeypatch):
@@ -316,7 +365,7 @@ def test_without_scipy_there_are_no_families_and_the_reason_is_given(monkeypatch
         raise ImportError("fitting needs scipy")
 
     monkeypatch.setattr(Distribution, "fit", refuse)
-    assert families(Distribution.of([1.0])).because == "fitting needs scipy"
+    assert families(Distribution.of([1.0])).says == "fitting needs scipy."
 
 
 # Transfers
@@ -382,11 +431,12 @@ def test_a_label_is_one_short_line_that_is_no_mathematics():
     assert len(label("x" * 1000)) == 28
 
 
-def test_a_name_keeps_its_colour_while_it_is_shown():
-    colours = Colours()
-    first = colours.assign(["a", "b", "c"])
-    assert first == list(SERIES[:3])
-    assert colours.assign(["c", "d", "a"]) == [first[2], first[1], first[0]]
-    many = colours.assign([str(n) for n in range(20)])
-    assert len(set(many)) == len(SERIES) + 1
-    assert many[-1] == GREY
+@given(st.text())
+def test_a_prefix_has_the_colour_that_dask_s_task_stream_gives_it(prefix):
+    """Case V3."""
+    assert prefix_colour(prefix) == color_of(prefix)
+
+
+def test_the_rest_is_grey_and_a_lone_surrogate_has_a_colour():
+    assert prefix_colour(REST) == GREY
+    assert prefix_colour("\ud800").startswith("#")

@@ -17,7 +17,9 @@ from view_snapshots import group, snapshot, stats, timed, transfers
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import ActivityTotals
+from taskmeter.text import short_name
 from taskmeter.views.figures.history import Moment
+from taskmeter.views.figures.palette import prefix_colour
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
 from taskmeter.views.html.breakdown import breakdown
@@ -27,7 +29,7 @@ from taskmeter.views.html.page import page, tiles
 from taskmeter.views.html.scale import Scale, ticks, time_scale, time_ticks
 from taskmeter.views.html.shapes import shapes
 from taskmeter.views.html.table import FIRST_ROWS
-from taskmeter.views.html.tables import prefixes
+from taskmeter.views.html.tables import tables
 
 ATTACKS = (
     "<script>alert(1)</script>",
@@ -202,9 +204,9 @@ def test_no_name_is_more_than_text(name: str) -> None:
 
 
 def test_a_long_name_can_be_seen_whole_and_searched() -> None:
-    column = prefixes(snapshot({"a" * 100: timed([1.0]), "b": timed([2.0])})).columns[0]
+    column = tables(snapshot({"a" * 100: timed([1.0]), "b": timed([2.0])}))["prefixes"].columns[0]
     assert column.titles == {1: "a" * 100}
-    assert column.texts == ("b", "a" * 25 + "..." + "a" * 12)
+    assert column.texts == ("b", short_name("a" * 100))
 
 
 def test_of_thousands_of_prefixes_the_table_is_complete_and_the_page_small() -> None:
@@ -239,10 +241,10 @@ def test_a_box_stands_where_the_axis_says() -> None:
 def test_the_parts_of_the_capacity_are_drawn_with_their_figures() -> None:
     text = breakdown(rich())
     for what, share, seconds in (
-        ("compute, done", "51 %", "8.5 min"),
-        ("wasted: failed", "1.2 %", "12.5 s"),
-        ("idle: waits for transfers", "30 %", "5.0 min"),
-        ("idle: no task can run", "16 %", "2.8 min"),
+        ("compute: done", "51 %", "8.5 min"),
+        ("wasted: attempts that failed", "1.2 %", "12.5 s"),
+        ("idle: waiting for transfers", "30 %", "5.0 min"),
+        ("idle: without a task to run", "16 %", "2.8 min"),
     ):
         assert re.search(rf">{what}</text>.*?>{share}</text><text[^>]*>{seconds}<", text)
     assert breakdown(Snapshot(at=2.0, start=1.0)) == ""
@@ -264,7 +266,7 @@ def moment(start: float, stop: float, **compute: float) -> Moment:
 def test_the_course_is_drawn_from_two_moments_on() -> None:
     assert area([]) == area([moment(0, 1, a=1.0)]) == ""
     moments = [moment(0, 1, a=1.0, b=2.0), moment(1, 3, a=2.0)]
-    assert legend(moments) == [("a", "c0"), ("b", "c1")]
+    assert legend(moments) == [("a", prefix_colour("a")), ("b", prefix_colour("b"))]
     text = area(moments)
     assert text.count('class="area') == 2
     assert text.count('class="limit"') == 1
@@ -332,10 +334,13 @@ def test_any_values_find_their_place_in_order(values: list[float], logarithmic: 
     ("low", "high", "logarithmic", "labels"),
     [
         (0.0, 10.0, False, ["0", "2 s", "4 s", "6 s", "8 s", "10 s"]),
-        (0.0, 100.0, False, ["0", "15 s", "30 s", "45 s", "60 s", "75 s", "90 s"]),
+        (0.0, 100.0, False, ["0", "15 s", "30 s", "45 s", "1 min", "75 s", "90 s"]),
         (0.0, 2000.0, False, ["0", "5 min", "10 min", "15 min", "20 min", "25 min", "30 min"]),
-        (0.002, 20.0, True, ["10 ms", "100 ms", "1 s", "10 s"]),
-        (0.2, 0.7, True, ["200 ms", "500 ms"]),
+        (0.002, 20.0, True, ["3 ms", "10 ms", "30 ms", "100 ms", "300 ms", "1 s", "3 s", "10 s"]),
+        (0.2, 0.7, True, ["200 ms", "300 ms", "400 ms", "500 ms", "600 ms", "700 ms"]),
+        (0.18, 3.2, True, ["200 ms", "300 ms", "500 ms", "1 s", "2 s", "3 s"]),
+        (700.0, 1300.0, True, ["15 min", "20 min"]),
+        (30.0, 7000.0, True, ["30 s", "1 min", "2 min", "5 min", "10 min", "30 min", "1 h"]),
     ],
 )  # fmt: skip
 def test_ticks_stand_at_times_that_people_know(

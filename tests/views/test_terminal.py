@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from view_snapshots import snapshot, stats
 
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
-from taskmeter.views.tables.columns import summary
+from taskmeter.views.tables.prefixes import summary
 from taskmeter.views.terminal.live import Lines, Panel, Silence, display
 from taskmeter.views.terminal.tables import console, line, summary_line, view
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row
+from taskmeter.catalogue.words import IDLE
 
 
 def _idle_seconds(figures: Figures) -> Iterator[Row]:
@@ -52,11 +53,9 @@ CAPACITY: tuple[Family, ...] = (
         reported=True,
         read=_idle_seconds,
         help=(
-            "Thread seconds {where} in which no task's code ran, by reason: transfer (tasks are "
-            "there, their inputs are on the way), paused (for want of memory), resources (tasks "
-            "wait for abstract resources), overhead (Dask starts a task or stores its result), "
-            "scheduler (tasks wait on the scheduler), no-task (nothing can run), unknown (no meter "
-            "accounts for it). With compute_seconds_total they make up thread_seconds_total. A "
+            "Thread seconds {where} in which no task's code ran, by reason: "
+            + ", ".join(f"{reason} ({words})" for reason, words in IDLE.items())
+            + ". With compute_seconds_total they make up thread_seconds_total. A "
             "worker alone cannot tell scheduler from no-task, and says no-task."
         ),
     ),

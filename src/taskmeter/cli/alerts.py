@@ -11,7 +11,7 @@ import click
 from taskmeter.cli.options import STDOUT, force_option, namespace_option, refusing
 from taskmeter.cli.output_files import MARK, write_files
 from taskmeter.rules.alerts import Thresholds, rule_file
-from taskmeter.text import printable
+from taskmeter.text import terminal_safe
 from taskmeter.version import __version__
 
 _DEFAULT = Thresholds()
@@ -110,10 +110,10 @@ def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
     from there, it fires by --longest-seconds alone.
     """  # noqa: D301 (\b keeps click from filling the lines)
     path = Path(output)
-    name = "taskmeter-alerts.yml" if output == STDOUT else printable(path.name)
+    name = "taskmeter-alerts.yml" if output == STDOUT else terminal_safe(path.name)
     text = rules(namespace, Thresholds(**limits), name)
     if output == STDOUT:
         click.echo(text, nl=False)
         return
     write_files({path: text}, force=force)
-    click.echo(f"Wrote {printable(output)}: name it under rule_files in prometheus.yml.")
+    click.echo(f"Wrote {terminal_safe(output)}: name it under rule_files in prometheus.yml.")

@@ -11,7 +11,7 @@ from taskmeter.cli.alerts import rules
 from taskmeter.cli.options import force_option, namespace_option, refusing
 from taskmeter.cli.output_files import write_files
 from taskmeter.rules.alerts import Thresholds
-from taskmeter.text import printable
+from taskmeter.text import terminal_safe
 
 #: Where files have Dask's usual namespace: in names of metrics, and in a setting of Dask's.
 _NAMES = re.compile(r"\bdask_(?=taskmeter_)")
@@ -80,6 +80,6 @@ def grafana(output: Path, *, namespace: str, force: bool) -> None:
     files = {output / path: text for path, text in contents(namespace).items()}
     write_files(files, force=force)
     number = sum(path.suffix == ".json" for path in files)
-    where = printable(str(output))
+    where = terminal_safe(str(output))
     click.echo(f"Wrote {number} dashboards and what goes with them to {where}.")
     click.echo(f"To see them: cd {where}/compose && docker compose up --build")

@@ -12,7 +12,7 @@ import dask.config
 from taskmeter.catalogue.promql import NAMESPACE
 from taskmeter.client.connect import Refusal
 from taskmeter.config import Settings
-from taskmeter.views.tables.columns import SORTS
+from taskmeter.views.tables.prefixes import SORTS
 
 #: Only this machine sees the dashboard and the metrics, unless the user says otherwise.
 DASHBOARD_ADDRESS = "127.0.0.1:8787"

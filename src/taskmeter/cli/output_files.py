@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from taskmeter.client.connect import Refusal
-from taskmeter.text import printable
+from taskmeter.text import terminal_safe
 
 #: What taskmeter writes into its text files, so that it knows them again.
 MARK = "Written by taskmeter"
@@ -86,4 +86,4 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _shown(path: Path) -> str:
-    return repr(printable(str(path)))
+    return repr(terminal_safe(str(path)))

@@ -11,7 +11,7 @@ from taskmeter.cli.options import STDOUT, force_option, refusing, tls_options
 from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.source import connected, saved
 from taskmeter.client.measure import facts as cluster_facts
-from taskmeter.text import printable, size
+from taskmeter.text import size, terminal_safe
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page
@@ -55,7 +55,7 @@ def report(source: str, output: str, *, force: bool) -> None:
     check_writable(path, force=force)
     text = _page(source)
     write_files({path: text}, force=force)
-    click.echo(f"Wrote {printable(output)} ({size(len(text.encode()))}).")
+    click.echo(f"Wrote {terminal_safe(output)} ({size(len(text.encode()))}).")
 
 
 def _page(source: str) -> str:

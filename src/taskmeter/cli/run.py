@@ -27,7 +27,7 @@ from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.script import Script
 from taskmeter.cli.watch import ObservedCluster
 from taskmeter.client.connect import Refusal, silence_dask
-from taskmeter.text import printable
+from taskmeter.text import terminal_safe
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page
@@ -194,7 +194,7 @@ def _write_reports(
             # the script ran, and its exit code stands
             out.write(f"\ntaskmeter: {refusal}\n")
             return
-        out.write(f"\ntaskmeter: wrote {printable(str(where))}\n")
+        out.write(f"\ntaskmeter: wrote {terminal_safe(str(where))}\n")
 
 
 def _found_by_dask(script: Script, client: Client, *, given: bool) -> dask.config.set:

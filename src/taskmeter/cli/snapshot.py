@@ -14,9 +14,9 @@ from taskmeter.cli.source import connected, saved
 from taskmeter.client.connect import Refusal
 from taskmeter.plugins.http import as_json as strict_json
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.text import printable
-from taskmeter.views.tables.columns import DETAILED
+from taskmeter.text import terminal_safe
 from taskmeter.views.tables.groups import GROUP_SORTS
+from taskmeter.views.tables.prefixes import DETAILED
 from taskmeter.views.terminal.tables import console, groups_view, stalled_view, transfers_view, view
 
 
@@ -82,7 +82,7 @@ def snapshot(
         click.echo(strict_json(_everything(now, stalled_seconds)))
         return
     paper = console(lenient(sys.stdout))
-    title, width = f"taskmeter: {printable(source)}", paper.width
+    title, width = f"taskmeter: {terminal_safe(source)}", paper.width
     if groups:
         table = groups_view(now, title=f"{title}, groups", width=width, top=rows, sort=sort)
         paper.print(table, end="\n\n" if transfers else "\n")

@@ -12,7 +12,7 @@ from distributed import Client
 from taskmeter.cli.output_files import reason
 from taskmeter.client.connect import Refusal, connect, quiet, read
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.text import printable
+from taskmeter.text import terminal_safe
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def connected(address: str) -> Iterator[tuple[Client, Callable[[], Snapshot]]]:
         If the scheduler cannot be reached.
     """
     if address.endswith(".json"):
-        raise Refusal(f"There is no file {printable(address)!r}.")
+        raise Refusal(f"There is no file {terminal_safe(address)!r}.")
     with quiet():
         client = connect(address)
         try:
@@ -42,7 +42,7 @@ def saved(path: Path) -> Snapshot:
     Refusal
         If there is none in it.
     """
-    named = repr(printable(str(path)))
+    named = repr(terminal_safe(str(path)))
     try:
         return Snapshot.from_dict(json.loads(path.read_bytes()))
     except OSError as error:

@@ -11,7 +11,7 @@ from taskmeter.client.api import NotInstalled, installed
 from taskmeter.protocol.names import PROGRESS_OP
 from taskmeter.protocol.wire import unpack_progress
 from taskmeter.snapshots.progress import Bars
-from taskmeter.text import printable
+from taskmeter.text import terminal_safe
 from taskmeter.views.tables.bars import Look
 
 #: The futures are checked this often, which needs no request.
@@ -91,7 +91,7 @@ class Following:
         for future in self._futures or ():
             if future.status == "error":
                 error = await future.exception()
-                return printable(f"{future.key}: {type(error).__name__}: {error}")
+                return terminal_safe(f"{future.key}: {type(error).__name__}: {error}")
             if future.status == "cancelled":
-                return printable(f"{future.key} was cancelled")
+                return terminal_safe(f"{future.key} was cancelled")
         return ""

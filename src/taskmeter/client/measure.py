@@ -100,6 +100,14 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
     def __init__(self, client: Any) -> None:
         self.client = client
 
+    def __repr__(self) -> str:
+        if hasattr(self, "snapshot"):
+            return f"<measure: {self.snapshot!r}>"
+        return "<measure: the block has not ended>"
+
+    def _repr_html_(self) -> str | None:
+        return self.snapshot._repr_html_() if hasattr(self, "snapshot") else None
+
     def report(self, path: str | os.PathLike[str], *, title: str = TITLE) -> None:
         """Write a report of what happened inside: one HTML file that needs nothing else.
 

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from taskmeter.distributions import codec, exact_sums, grid, html
-from taskmeter.distributions.box import Box, box
 from taskmeter.distributions.bucket_runs import Run, add, frozen, subtract
 from taskmeter.distributions.grid import DEFAULT_SCHEMA, Floats, Ints
 from taskmeter.distributions.quantiles import cdf, quantiles
 from taskmeter.distributions.summarise import BLOCK, Fields, summarise
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from taskmeter.distributions.fit import FitReport
 
 _NO_COUNTS: Ints = np.zeros(0, dtype=np.int64)
@@ -170,20 +167,6 @@ class Distribution:
         edges = np.arange(self.offset - 1, self.offset + self.counts.size)
         return grid.upper_bounds(edges, self.schema)
 
-    def cumulative(self, bounds: ArrayLike) -> Ints:
-        """Count the values at or below each of ``bounds``, for a classic histogram's buckets.
-
-        Whole buckets are counted, by their representative: right but for values within 1.1 % of a
-        bound, exact at powers of two (while the schema is 0 or finer), and never falling while
-        values are added on one schema.
-        """
-        at = np.asarray(bounds, dtype=np.float64)
-        index = np.arange(self.offset, self.offset + self.counts.size)
-        places = np.searchsorted(grid.representatives(index, self.schema), at, side="right")
-        below = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
-        counted: Ints = np.where(at >= 0, self.zero_count + below[places], 0)
-        return counted
-
     # ---- quantiles
 
     @overload
@@ -215,10 +198,6 @@ class Distribution:
         at = np.asarray(x, dtype=np.float64)
         result = cdf(self, at)
         return float(result) if at.ndim == 0 else result
-
-    def box(self) -> Box:
-        """Return the Tukey box plot; whiskers end within 1.5 interquartile ranges of the box."""
-        return box(self)
 
     # ---- arithmetic
 
@@ -355,7 +334,20 @@ class Distribution:
         return Distribution.from_bytes, (self.to_bytes(),)
 
     def _repr_html_(self) -> str:
-        return html.of_distribution(self)
+        return self.to_html()
+
+    def to_html(self, *, name: str = "", unit: str = "") -> str:
+        """Return a picture of the distribution and its figures, as HTML.
+
+        Parameters
+        ----------
+        name
+            Whose it is.
+        unit
+            ``"seconds"``, ``"bytes"`` or ``"bytes/s"``: figures are written with the unit that
+            suits each. Anything else stands behind the numbers.
+        """
+        return html.of_distribution(self, name=name, unit=unit)
 
     def __repr__(self) -> str:
         if not self.count:

@@ -6,11 +6,13 @@ Only text and a few shapes in the notebook's own colours, so that it is legible 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from taskmeter.text import bandwidth, duration, short_name, size
 
 if TYPE_CHECKING:
     from taskmeter.distributions.distribution import Distribution
@@ -23,9 +25,19 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 Row = Sequence[str]
 
 
-def of_distribution(d: Distribution) -> str:
-    """Return `Distribution._repr_html_`: its histogram over a box, and its figures."""
-    head = f"<b>Distribution</b> of {d.count:,} value{'' if d.count == 1 else 's'}"
+#: ``{unit: writes a number of it}``
+_UNITS: Mapping[str, Callable[[float], str]] = {
+    "seconds": duration,
+    "bytes": size,
+    "bytes/s": bandwidth,
+}
+
+
+def of_distribution(d: Distribution, *, name: str = "", unit: str = "") -> str:
+    """Return `Distribution.to_html`: its histogram over a box, and its figures."""
+    write = _UNITS.get(unit) or (lambda value: f"{value:.4g} {unit}".rstrip())
+    title = f"{d.count:,} value{'' if d.count == 1 else 's'}"
+    head = f"<b>{escape(short_name(name)) if name else 'Distribution'}</b> of {title}"
     if d.invalid:
         head += f", {d.invalid:,} invalid left out"
     if not d.count:
@@ -35,9 +47,9 @@ def of_distribution(d: Distribution) -> str:
         "mean": d.mean, "std": d.std, "min": d.minimum, "p50": p50, "p95": p95, "p99": p99,
         "max": d.maximum,
     }  # fmt: skip
-    shown = {title: f"{value:.4g}" for title, value in figures.items() if math.isfinite(value)}
+    shown = {title: write(value) for title, value in figures.items() if math.isfinite(value)}
     figures_table = table([tuple(shown), tuple(shown.values())])
-    return block(head, sketch(d, f"{d.count:,} values"), figures_table)
+    return block(head, sketch(d, title), figures_table)
 
 
 def sketch(d: Distribution, title: str) -> str:

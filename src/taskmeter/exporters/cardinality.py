@@ -8,7 +8,7 @@ from taskmeter.attempts.attempt import OTHER
 from taskmeter.snapshots.stats import PrefixStats
 
 
-def printable(text: str) -> str:
+def utf8_safe(text: str) -> str:
     r"""Return text that can be encoded as UTF-8: lone surrogates become ``\udc80`` and the like."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -39,7 +39,7 @@ def fold(prefixes: Mapping[str, PrefixStats], cap: int) -> tuple[dict[str, Prefi
     rest: list[PrefixStats] = []
     folded = 0
     for name, stats in prefixes.items():
-        shown = printable(name)
+        shown = utf8_safe(name)
         if shown == OTHER:
             rest.append(stats)
         elif shown in shares:

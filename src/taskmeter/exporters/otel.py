@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.exporters.cardinality import printable
+from taskmeter.exporters.cardinality import utf8_safe
 from taskmeter.exporters.samples import Reading
 from taskmeter.version import __version__
 
@@ -127,7 +127,7 @@ def metrics_data(metrics: Sequence[Metric], *, of: Resource) -> MetricsData:
 
 
 def _attributes(reading: Reading, values: Sequence[str]) -> dict[str, str]:
-    return dict(zip(reading.family.labels, map(printable, values), strict=True))
+    return dict(zip(reading.family.labels, map(utf8_safe, values), strict=True))
 
 
 def _numbers(reading: Reading, since: int, now: int) -> list[NumberDataPoint]:

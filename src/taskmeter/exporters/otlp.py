@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from taskmeter.catalogue import FAMILIES, Family, Figures
 from taskmeter.config import Settings
-from taskmeter.exporters.cardinality import fold, printable
+from taskmeter.exporters.cardinality import fold, utf8_safe
 from taskmeter.exporters.prometheus import this_build
 from taskmeter.exporters.samples import read
 from taskmeter.snapshots.snapshot import Snapshot
@@ -156,7 +156,7 @@ class OtlpExporter:
         figures = Figures(
             snapshot=replace(snapshot, prefixes=prefixes),
             folded=folded,
-            errors={printable(where): times for where, times in snapshot.errors.items()},
+            errors={utf8_safe(where): times for where, times in snapshot.errors.items()},
             collect_seconds=None,
             build=self._build,
         )

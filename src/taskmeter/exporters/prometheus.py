@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 
 from taskmeter.catalogue import FAMILIES, Build, Family, Figures, Scope
 from taskmeter.config import Settings
-from taskmeter.exporters.cardinality import fold, printable
+from taskmeter.exporters.cardinality import fold, utf8_safe
 from taskmeter.exporters.encoded_cache import Written
 from taskmeter.exporters.exposition import accepts_gzip, compress, negotiate
 from taskmeter.exporters.samples import Reading, added, read
@@ -203,7 +203,7 @@ class Exporter:
     ) -> Iterator[_Written]:
         snapshot = taken.snapshot
         prefixes, folded = fold(snapshot.prefixes, self.settings.max_prefixes)
-        errors = {printable(where): times for where, times in snapshot.errors.items()}
+        errors = {utf8_safe(where): times for where, times in snapshot.errors.items()}
         figures = Figures(
             snapshot=replace(snapshot, prefixes=prefixes),
             folded=folded,

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from taskmeter.catalogue import Kind, Observed
-from taskmeter.exporters.cardinality import printable
+from taskmeter.exporters.cardinality import utf8_safe
 from taskmeter.exporters.classic import cumulative, exemplar_place
 from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.native import native_fields
@@ -58,7 +58,7 @@ def _message(field: bytes, body: bytes) -> bytes:
 
 
 def _text(field: bytes, text: str) -> bytes:
-    return _message(field, printable(text).encode())
+    return _message(field, utf8_safe(text).encode())
 
 
 class ProtobufEncoder:

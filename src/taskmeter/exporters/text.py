@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from taskmeter.catalogue import Observed
-from taskmeter.exporters.cardinality import printable
+from taskmeter.exporters.cardinality import utf8_safe
 from taskmeter.exporters.classic import canonical, cumulative, exemplar_place
 from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.samples import Reading
@@ -25,7 +25,7 @@ class _Escaped(dict[str, str]):
     """``{label value: the same as it stands between quotes}``; most values come many times."""
 
     def __missing__(self, value: str) -> str:
-        text = printable(value)
+        text = utf8_safe(value)
         escaped = text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
         self[value] = escaped
         return escaped
@@ -41,7 +41,7 @@ def _number(value: float) -> str:
 
 def exemplar_key(slowest: SlowAttempt) -> str:
     """Return the key as an exemplar's label holds it."""
-    return printable(slowest.key)[:KEY_CHARACTERS]
+    return utf8_safe(slowest.key)[:KEY_CHARACTERS]
 
 
 def _labels(reading: Reading, values: tuple[str, ...], escaped: _Escaped) -> str:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a prefix and a snapshot: small pieces of HTML.
+"""What Python and notebooks show of a prefix and a snapshot: a line, and small pieces of HTML.
 
 Nothing here is more than text and a few shapes in the notebook's own colours, so that it can be
 read in any theme. Names come from users: every one is made printable and escaped.
@@ -6,15 +6,13 @@ read in any theme. Names come from users: every one is made printable and escape
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
-from taskmeter.distributions.html import Row, block, sketch, table
+from taskmeter.distributions.html import Row, block, table
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.text import count, duration, percentage, seconds, short_name
 
 if TYPE_CHECKING:
-    from taskmeter.distributions.distribution import Distribution
     from taskmeter.snapshots.snapshot import Snapshot
     from taskmeter.snapshots.stats import PrefixStats
 
@@ -34,27 +32,21 @@ def of_prefix(stats: PrefixStats) -> str:
     }
     shown = {title: cell for title, cell in costs.items() if cell}
     parts = ["<b>PrefixStats</b>", table([tuple(shown), tuple(shown.values())])]
-    for title, d in (
-        *((name, d) for name, d in stats.durations.items()),
-        ("failed", stats.failed_durations),
+    for name, d, unit in (
+        *((name, d, "seconds") for name, d in stats.durations.items()),
+        ("failed", stats.failed_durations, "seconds"),
+        *((f"waits: {stage}", d, "seconds") for stage, d in stats.waits.items()),
+        ("output", stats.output_bytes, "bytes"),
     ):
         if d.count:
-            parts.append(
-                f"<div>{escape(short_name(title))}: {_spread(d)}</div>{sketch(d, _spread(d))}"
-            )
+            parts.append(d.to_html(name=name, unit=unit))
     return block(*parts)
 
 
 def of_snapshot(snapshot: Snapshot) -> str:
     """Return `Snapshot._repr_html_`: the cluster in a line, and the prefixes that cost most."""
     s = snapshot
-    workers = len(s.workers)
-    head = (
-        f"<b>Snapshot</b> of {seconds(s.elapsed_seconds)}: {workers:,} "
-        f"worker{'' if workers == 1 else 's'}, {s.nthreads:,} threads, {s.executing:,} running, "
-        f"compute {seconds(s.compute_seconds)} of {seconds(s.thread_seconds)} "
-        f"({percentage(s.utilisation)})"
-    )
+    head = f"<b>Snapshot</b> {_cluster(s)}"
     # the name decides between equals
     names = sorted(s.prefixes, key=lambda name: (-s.prefixes[name].compute_seconds, name))
     if not names:
@@ -80,10 +72,33 @@ def of_snapshot(snapshot: Snapshot) -> str:
     return block(head, table(rows), f"<div>and {more:,} more</div>" if more else "")
 
 
-def _spread(d: Distribution) -> str:
-    """Return a distribution of seconds in a line."""
-    p50, p95 = d.quantile([0.5, 0.95]).tolist()
+def text_of_prefix(stats: PrefixStats) -> str:
+    """Return `PrefixStats.__repr__`: what it cost and how its attempts ended, on a line."""
+    d = stats.durations["compute"]
+    parts = [f"compute {duration(stats.compute_seconds)}"]
+    if stats.executing:
+        parts.append(f"{stats.executing:,} running")
+    parts += [f"{t.count:,} {outcome}" for outcome, t in stats.attempts.items() if t.count]
+    if d.count:
+        p50, p95 = d.quantile([0.5, 0.95]).tolist()
+        parts.append(f"p50 {duration(p50)}, p95 {duration(p95)}")
+    return f"<PrefixStats: {', '.join(parts)}>"
+
+
+def text_of_snapshot(snapshot: Snapshot) -> str:
+    """Return `Snapshot.__repr__`: the cluster and the prefixes that cost most, on a line."""
+    s = snapshot
+    costliest = sorted(s.prefixes, key=lambda name: (-s.prefixes[name].compute_seconds, name))[:3]
+    shown = (f"{short_name(n)} {duration(s.prefixes[n].compute_seconds)}" for n in costliest)
+    more = len(s.prefixes) - len(costliest)
+    prefixes = "; ".join((*shown, *([f"{more:,} more"] if more else [])))
+    return f"<Snapshot {_cluster(s)}{': ' if prefixes else ''}{prefixes}>"
+
+
+def _cluster(s: Snapshot) -> str:
+    workers = len(s.workers)
     return (
-        f"{d.count:,} values, mean {duration(d.mean)}, p50 {duration(p50)}, p95 {duration(p95)}, "
-        f"max {duration(d.maximum)}"
+        f"of {seconds(s.elapsed_seconds)}: {workers:,} worker{'' if workers == 1 else 's'}, "
+        f"{s.nthreads:,} threads, {s.executing:,} running, compute {seconds(s.compute_seconds)} "
+        f"of {seconds(s.thread_seconds)} ({percentage(s.utilisation)})"
     )

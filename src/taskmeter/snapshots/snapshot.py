@@ -190,6 +190,9 @@ class Snapshot:
     def _repr_html_(self) -> str:
         return html.of_snapshot(self)
 
+    def __repr__(self) -> str:
+        return html.text_of_snapshot(self)
+
     def since(self, older: Snapshot) -> Snapshot:
         """Return what was added between `older` and this snapshot.
 

@@ -261,6 +261,9 @@ class PrefixStats:
     def _repr_html_(self) -> str:
         return html.of_prefix(self)
 
+    def __repr__(self) -> str:
+        return html.text_of_prefix(self)
+
     def merge(self, *others: PrefixStats) -> PrefixStats:
         """Return the sum of this prefix and others, as one; nothing is expected of it.
 

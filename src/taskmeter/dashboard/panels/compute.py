@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from bokeh.layouts import column
-from bokeh.models import ColumnDataSource, LegendItem, Line, NumeralTickFormatter, VArea
+from bokeh.models import LegendItem, Line, NumeralTickFormatter, VArea
 
+from taskmeter.dashboard.panels.panel import Panel, Update
 from taskmeter.dashboard.panels.style import (
     chart,
     draw,
     hover,
     legend,
-    note,
-    say,
     time_axis,
     time_of_day,
 )
 from taskmeter.distributions.grid import Floats
 from taskmeter.views.figures.history import Moment, compute_layers, stepped
 from taskmeter.views.figures.label import label
-from taskmeter.views.figures.palette import BLUE, GREY, SKY, Colours
-from taskmeter.views.figures.top import REST
+from taskmeter.views.figures.palette import BLUE, GREY, SKY, prefix_colour
 from taskmeter.views.figures.view import View
 
 #: Prefixes with a layer of their own.
@@ -44,15 +40,7 @@ def instants(moments: Sequence[Moment]) -> Floats:
     return np.array([end for moment in moments for end in (moment.start, moment.stop)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    names: tuple[str, ...]
-    columns: dict[str, Any]
-    band: dict[str, Any]
-    now: str
-
-
-class ComputePanel:
+class ComputePanel(Panel):
     """Compute over time."""
 
     name = "compute"
@@ -64,10 +52,9 @@ class ComputePanel:
     )
 
     def __init__(self) -> None:
-        columns = ("at", "capacity", "total", "e0", *_RATES, *_EDGES[1:])
-        self._source = ColumnDataSource({name: [] for name in columns}, name="rates")
-        self._band = ColumnDataSource({"at": [], **{name: [] for name in _BAND}})
-        self._colours = Colours()
+        super().__init__()
+        self._source = self.source("rates", "at", "capacity", "total", *_RATES, *_EDGES)
+        self._band = self.source("band", "at", *_BAND)
         self._shown: tuple[str, ...] | None = None
         plot = self._plot = chart(min_height=150)
         plot.yaxis.axis_label = "threads"
@@ -85,8 +72,6 @@ class ComputePanel:
         self._hover = hover(plot, [self._capacity], (), mode="vline", **time_of_day("at"))
         self._legend = legend(plot, [("capacity", [self._capacity])], place="right")
         self.plots = [plot, self._draw_band()]
-        self._note = note("", margin=(0, 4, 0, 4))
-        self.controls: list[Any] = []
         self.root = column(*self.plots, self._note, sizing_mode="stretch_both", name=self.name)
 
     def _draw_band(self) -> Any:
@@ -110,28 +95,43 @@ class ComputePanel:
         hover(plot, [middle], tips, mode="vline")
         return plot
 
-    def job(self, view: View) -> Callable[[], _Found]:
-        """Return the work."""
-        return partial(_find, view)
+    def work(self, view: View) -> Update:
+        """Return the rate of each layer and the edges between them, and the band of workers."""
+        moments = view.moments
+        layers = compute_layers(moments, MOST_LAYERS)
+        nothing = np.zeros(2 * len(moments))
+        columns: dict[str, Any] = {
+            "at": instants(moments),
+            "capacity": np.array(stepped(layers.capacity)),
+        }
+        total = columns["e0"] = nothing
+        for slot, (rates, edge) in enumerate(zip(_RATES, _EDGES[1:], strict=True)):
+            if slot < len(layers.names):
+                columns[rates] = np.array(stepped(layers.rates[layers.names[slot]]))
+            else:
+                columns[rates] = nothing
+            total = columns[edge] = total + columns[rates]
+        columns["total"] = total
+        told = [moment for moment in moments if moment.band]
+        band: dict[str, Any] = {"at": instants(told)}
+        for place, name in enumerate(_BAND):
+            band[name] = np.array(stepped([moment.band[place] for moment in told]))
+        return Update(
+            columns={"rates": columns, "band": band}, note=_now(moments), extra=layers.names
+        )
 
-    def show(self, found: _Found) -> None:
-        """Draw what that gave."""
-        if found.names != self._shown:
-            self._shown = found.names
-            self._dress(found.names)
-        self._source.data = found.columns
-        self._band.data = found.band
-        say(self._note, found.now)
-
-    def _dress(self, names: Sequence[str]) -> None:
-        """Return each layer its colour, its entry in the legend and its line in the tooltip."""
-        colours = self._colours.assign([name for name in names if name != REST])
+    def dress(self, update: Update) -> None:
+        """Give each layer its colour, its entry in the legend and its line in the tooltip."""
+        names: tuple[str, ...] = update.extra
+        if names == self._shown:
+            return
+        self._shown = names
         items = [LegendItem(label={"value": "capacity"}, renderers=[self._capacity])]
         for slot, area in enumerate(self._areas):
             area.visible = slot < len(names)
         for slot, name in reversed(list(enumerate(names))):
             area = self._areas[slot]
-            area.glyph.fill_color = GREY if name == REST else colours[slot]
+            area.glyph.fill_color = prefix_colour(name)
             items.append(LegendItem(label={"value": label(name, 20)}, renderers=[area]))
         self._legend.items = items
         self._hover.tooltips = [
@@ -143,29 +143,6 @@ class ComputePanel:
                 for slot, name in reversed(list(enumerate(names)))
             ),
         ]
-
-
-def _find(view: View) -> _Found:
-    moments = view.moments
-    layers = compute_layers(moments, MOST_LAYERS)
-    nothing = np.zeros(2 * len(moments))
-    columns: dict[str, Any] = {
-        "at": instants(moments),
-        "capacity": np.array(stepped(layers.capacity)),
-    }
-    total = columns["e0"] = nothing
-    for slot, (rates, edge) in enumerate(zip(_RATES, _EDGES[1:], strict=True)):
-        if slot < len(layers.names):
-            columns[rates] = np.array(stepped(layers.rates[layers.names[slot]]))
-        else:
-            columns[rates] = nothing
-        total = columns[edge] = total + columns[rates]
-    columns["total"] = total
-    told = [moment for moment in moments if moment.band]
-    band: dict[str, Any] = {"at": instants(told)}
-    for place, name in enumerate(_BAND):
-        band[name] = np.array(stepped([moment.band[place] for moment in told]))
-    return _Found(names=layers.names, columns=columns, band=band, now=_now(moments))
 
 
 def _now(moments: Sequence[Moment]) -> str:

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from bokeh.layouts import column, row
-from bokeh.models import ColumnDataSource, LegendItem, Line, Quad, Scatter, Step
+from bokeh.models import LegendItem, Line, Quad, Scatter, Step
 
-from taskmeter.dashboard.panels.style import chart, draw, hover, legend, note, say, select, ticks
+from taskmeter.dashboard.panels.panel import Panel, Update
+from taskmeter.dashboard.panels.style import (
+    chart,
+    draw,
+    duration_axis,
+    hover,
+    legend,
+    offer,
+    select,
+    ticks,
+)
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.views.figures.boxes import FAILED, RECENT, actions, age, distributions
+from taskmeter.text import seconds
+from taskmeter.views.figures.boxes import FAILED, RECENT, actions, distributions
 from taskmeter.views.figures.label import label
-from taskmeter.views.figures.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from taskmeter.views.figures.palette import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    prefix_colour,
+)
 from taskmeter.views.figures.shape import (
+    BAR_COLUMNS,
+    Curve,
     Families,
-    bars,
+    bar_columns,
     censored,
     families,
     floor,
@@ -28,7 +48,7 @@ from taskmeter.views.figures.shape import (
 )
 from taskmeter.views.figures.top import top
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import percentage, seconds
+from taskmeter.views.tables.running import age
 
 #: What stands for the prefix that took most time, whichever that is.
 LARGEST: Final = "the one that took most time"
@@ -63,20 +83,7 @@ class _Fitted:
         return _Fitted(prefix=prefix, action=action, count=d.count, families=families(d))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    prefix: str
-    choices: list[Any]
-    actions: tuple[str, ...]
-    fitted: _Fitted
-    bars: dict[str, Any]
-    survival: dict[str, Any]
-    marks: dict[str, Any]
-    low_marks: dict[str, Any]
-    text: str
-
-
-class DistributionPanel:
+class DistributionPanel(Panel):
     """The distribution of one prefix."""
 
     name = "distribution"
@@ -88,18 +95,18 @@ class DistributionPanel:
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self._prefix = select("prefix", [("", LARGEST)], "", width=215)
         self._action = select("duration of", (COMPUTE,), COMPUTE, width=165)
         self.controls = [self._prefix, self._action]
         self._fitted = _Fitted()
         self._running = True
-        self._bars = ColumnDataSource({n: [] for n in ("left", "right", "count", "text", "share")})
-        self._survival = ColumnDataSource({"x": [], "share": [], "text": []}, name="survival")
-        self._marks = ColumnDataSource({"x": [], "share": [], "text": []})
-        self._low_marks = ColumnDataSource({"x": [], "y": [], "text": []})
-        self._curves = [ColumnDataSource({"x": [], "share": []}) for _ in _FITS]
+        self._bars = self.source("bars", *BAR_COLUMNS)
+        self._survival = self.source("survival", "x", "share", "text")
+        self._marks = self.source("marks", "x", "share", "text")
+        self._low_marks = self.source("low marks", "x", "y", "text")
+        self._curves = [self.source(f"fit {n}", "x", "share") for n in range(len(_FITS))]
         self.plots = [self._draw_histogram(), self._draw_survival()]
-        self._note = note("", margin=(0, 4, 0, 4))
         self.root = column(
             row(*self.controls, sizing_mode="stretch_width"),
             row(*self.plots, sizing_mode="stretch_both"),
@@ -110,10 +117,10 @@ class DistributionPanel:
 
     def _draw_histogram(self) -> Any:
         plot = chart(x_axis_type="log", min_height=150, min_width=180)
-        plot.xaxis.formatter = ticks("duration")
+        duration_axis(plot)
         plot.yaxis.axis_label = "attempts"
         plot.y_range.start = 0
-        drawn = draw(
+        drawn = self._histogram = draw(
             plot,
             self._bars,
             Quad(left="left", right="right", bottom=0, top="count", fill_color=SKY, fill_alpha=0.8,
@@ -131,7 +138,7 @@ class DistributionPanel:
 
     def _draw_survival(self) -> Any:
         plot = chart(x_axis_type="log", y_axis_type="log", min_height=150, min_width=200)
-        plot.xaxis.formatter = ticks("duration")
+        duration_axis(plot)
         plot.yaxis.formatter = ticks("share")
         plot.y_range.end = 1.3
         plot.yaxis.axis_label = "took longer"
@@ -161,83 +168,67 @@ class DistributionPanel:
         self._legend = legend(plot, self._items, place="bottom_left")
         return plot
 
-    def job(self, view: View) -> Callable[[], _Found]:
-        """Return the work for what is chosen now."""
-        return partial(_find, view.snapshot, self._prefix.value, self._action.value, self._fitted)
+    def state(self) -> dict[str, Any]:
+        """Return what was fitted last."""
+        return {"fitted": self._fitted}
 
-    def show(self, found: _Found) -> None:
-        """Draw what that gave."""
-        if self._prefix.options != found.choices:
-            self._prefix.options = found.choices
-        if list(self._action.options) != list(found.actions):
-            self._action.options = list(found.actions)
-        running = bool(found.marks["text"])
-        if self._fitted is not found.fitted or self._running is not running:
-            self._fitted, self._running = found.fitted, running
-            self._show_fits(found.fitted.families, running=running)
-        self._bars.data = found.bars
-        self._survival.data = found.survival
-        self._marks.data = found.marks
-        self._low_marks.data = found.low_marks
-        say(self._note, found.text)
+    def work(self, view: View, chosen: str, action: str, *, fitted: _Fitted) -> Update:
+        """Return the histogram, the survival function, the fits and the marks."""
+        snapshot = view.snapshot
+        every = distributions(snapshot, "prefix", action)
+        order = top({name: d.sum for name, d in every.items()}, _MOST_CHOICES).kept
+        prefix = chosen if chosen in every else (order[0] if order else "")
+        d = every.get(prefix, Distribution())
+        failed = Distribution()
+        if action == COMPUTE and prefix and not d.count:
+            d = failed = snapshot.prefixes[prefix].failed_durations
+        ages = _ages(snapshot, prefix) if action in {COMPUTE, RECENT, FAILED} else []
+        fitted = fitted.of(prefix, action, d)
+        # by name, so that the list stands still while amounts change
+        names = sorted({*order, chosen} - {""})
+        marks = ages[:_MOST_MARKS]
+        curves = [fit.curve for fit in fitted.families.fitted]
+        curves += [Curve(x=np.zeros(0), share=np.zeros(0))] * (len(_FITS) - len(curves))
+        return Update(
+            columns={
+                "bars": bar_columns(d, seconds),
+                "survival": survival_columns(d),
+                "marks": mark_columns(d, marks),
+                "low marks": {
+                    "x": marks, "y": [0.0] * len(marks), "text": [seconds(a) for a in marks],
+                },
+                **{f"fit {n}": {"x": c.x, "share": c.share} for n, c in enumerate(curves)},
+            },
+            note=_remark(prefix, d, ages, fitted.families.says, failed=bool(failed.count)),
+            extra=(
+                [("", LARGEST), *((name, label(name, 40)) for name in names)],
+                actions(snapshot, "prefix"),
+                fitted,
+                VERMILLION if failed.count else prefix_colour(prefix),
+            ),
+        )  # fmt: skip
 
-    def _show_fits(self, those: Families, *, running: bool) -> None:
-        known = self._items if running else self._items[:1]
-        items = [LegendItem(label={"value": text}, renderers=drawn) for text, drawn in known]
-        for place, (source, line) in enumerate(zip(self._curves, self._fits, strict=True)):
-            one = those.fitted[place] if place < len(those.fitted) else None
-            source.data = {
-                "x": [] if one is None else one.curve.x,
-                "share": [] if one is None else one.curve.share,
-            }
-            if one is not None:
-                text = f"{one.family} (best)" if one.best else one.family
-                items.append(LegendItem(label={"value": text}, renderers=[line]))
-        self._legend.items = items
-
-
-def _find(snapshot: Snapshot, chosen: str, action: str, fitted: _Fitted) -> _Found:
-    every = distributions(snapshot, "prefix", action)
-    order = top({name: d.sum for name, d in every.items()}, _MOST_CHOICES).kept
-    prefix = chosen if chosen in every else (order[0] if order else "")
-    known = actions(snapshot, "prefix")
-    d = every.get(prefix, Distribution())
-    ages = _ages(snapshot, prefix) if action in {COMPUTE, RECENT, FAILED} else []
-    fitted = fitted.of(prefix, action, d)
-    # by name, so that the list stands still while amounts change
-    listed = sorted({*order, chosen} - {""})
-    marks = ages[:_MOST_MARKS]
-    return _Found(
-        prefix=prefix,
-        choices=[("", LARGEST), *((name, label(name, 40)) for name in listed)],
-        actions=known,
-        fitted=fitted,
-        bars=bar_columns(d),
-        survival=survival_columns(d),
-        marks=mark_columns(d, marks),
-        low_marks={"x": marks, "y": [0.0] * len(marks), "text": [seconds(a) for a in marks]},
-        text=_remark(prefix, d, len(ages), fitted.families.because),
-    )
+    def dress(self, update: Update) -> None:
+        """Offer what can be chosen, colour the bars, and name the fits in the legend."""
+        choices, known, fitted, colour = update.extra
+        offer(self._prefix, choices)
+        offer(self._action, known)
+        self._histogram.glyph.fill_color = colour
+        running = bool(update.columns["marks"]["text"])
+        if self._fitted is not fitted or self._running is not running:
+            self._fitted, self._running = fitted, running
+            shown = self._items if running else self._items[:1]
+            shown = [*shown, *zip(
+                (fit.family for fit in fitted.families.fitted), ([line] for line in self._fits),
+                strict=False,
+            )]  # fmt: skip
+            self._legend.items = [
+                LegendItem(label={"value": text}, renderers=drawn) for text, drawn in shown
+            ]
 
 
 def _ages(snapshot: Snapshot, prefix: str) -> list[float]:
     return [age(a, snapshot.at) for a in snapshot.running if a.prefix == prefix]
-
-
-def bar_columns(d: Distribution) -> dict[str, Any]:
-    """Return the histogram as columns."""
-    found = bars(d)
-    total = max(1, d.count)
-    return {
-        "left": found.left,
-        "right": found.right,
-        "count": found.counts,
-        "text": [
-            f"{seconds(a)} - {seconds(b)}"
-            for a, b in zip(found.left.tolist(), found.right.tolist(), strict=True)
-        ],
-        "share": [percentage(count / total) for count in found.counts.tolist()],
-    }
 
 
 def survival_columns(d: Distribution) -> dict[str, Any]:
@@ -256,15 +247,18 @@ def mark_columns(d: Distribution, ages: Sequence[float]) -> dict[str, Any]:
     return {"x": curve.x, "share": curve.share, "text": [seconds(x) for x in curve.x.tolist()]}
 
 
-def _remark(prefix: str, d: Distribution, running: int, because: str) -> str:
+def _remark(prefix: str, d: Distribution, ages: Sequence[float], fit: str, *, failed: bool) -> str:
     if not prefix:
         return "Nothing has run yet."
-    parts = [f"{label(prefix, 60)}: {d.count:,} values"]
-    if d.count:
-        p50, p99 = d.quantile([0.5, 0.99]).tolist()
-        parts.append(f"median {seconds(p50)}, p99 {seconds(p99)}, max {seconds(d.maximum)}")
-    if d.zero_count:
-        parts.append(f"{d.zero_count:,} of them 0, which no logarithmic axis can show")
-    if running:
-        parts.append(f"{running:,} in flight")
-    return "; ".join(parts) + (f". Fit: {because}." if because else ".")
+    running = f"{len(ages):,} in flight, the oldest for {seconds(max(ages))}" if ages else ""
+    if not d.count:
+        return f"{label(prefix, 60)}: none has ended yet{'; ' if running else ''}{running}."
+    p50, p99 = d.quantile([0.5, 0.99]).tolist()
+    parts = [
+        f"{label(prefix, 60)}: {d.count:,} values"
+        + (", all of failed attempts: none ended ok" if failed else ""),
+        f"median {seconds(p50)}, p99 {seconds(p99)}, max {seconds(d.maximum)}",
+        f"{d.zero_count:,} of them 0, which no logarithmic axis can show" if d.zero_count else "",
+        running,
+    ]
+    return f"{'; '.join(filter(None, parts))}. {fit}".strip()

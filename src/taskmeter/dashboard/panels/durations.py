@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bokeh.layouts import column, row
 from bokeh.models import (
-    ColumnDataSource,
-    FixedTicker,
     HBar,
-    Range1d,
     Scatter,
     Segment,
     TeeHead,
@@ -21,23 +16,24 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
+from taskmeter.dashboard.panels.panel import Panel, Update
 from taskmeter.dashboard.panels.style import (
     INK,
+    NamedRows,
     chart,
     draw,
+    duration_axis,
     hover,
     legend,
-    note,
-    say,
+    offer,
     select,
-    ticks,
 )
 from taskmeter.snapshots.stats import COMPUTE
+from taskmeter.text import percentage, seconds
 from taskmeter.views.figures.boxes import BY, SORTS, BoxRow, actions, boxes, wants_log
-from taskmeter.views.figures.label import label
-from taskmeter.views.figures.palette import BLUE, GREY, ORANGE, SKY, VERMILLION
+from taskmeter.views.figures.label import LONGEST_LABEL, label
+from taskmeter.views.figures.palette import GREY, ORANGE, VERMILLION
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import percentage, seconds
 
 AUTO: Final = "automatic"
 LINEAR: Final = "linear"
@@ -49,10 +45,11 @@ _BELOW: Final = 0.36
 
 _BOX_TIPS: Final = (
     ("", "@name"),
-    ("count", "@count{0,0}"),
+    ("count", "@count{0,0} @remark"),
     ("median", "@median_text"),
     ("p25 - p75", "@box_text"),
     ("p5 - p95", "@whiskers_text"),
+    ("within the fences", "@fences_text"),
     ("mean ± std", "@mean_text"),
     ("min - max", "@range_text"),
     ("p99", "@p99_text"),
@@ -61,9 +58,12 @@ _BOX_TIPS: Final = (
 
 #: The columns of the source of boxes.
 BOX_COLUMNS: Final = (
-    "y", "name", "count", "running", "p5", "p25", "p50", "p75", "p95", "mean", "lower", "upper",
-    "mean_y", "median_text", "box_text", "whiskers_text", "mean_text", "range_text", "p99_text",
+    "y", "name", "colour", "remark", "count", "running", "p5", "p25", "p50", "p75", "p95", "mean",
+    "lower", "upper", "mean_y", "median_text", "box_text", "whiskers_text", "fences_text",
+    "mean_text", "range_text", "p99_text",
 )  # fmt: skip
+
+_MARK_COLUMNS: Final = ("x", "y", "name", "text")
 
 
 def box_columns(rows: Sequence[BoxRow], *, log: bool) -> dict[str, list[Any]]:
@@ -82,14 +82,16 @@ def box_columns(rows: Sequence[BoxRow], *, log: bool) -> dict[str, list[Any]]:
         return max(value, least) if log else value
 
     columns: dict[str, list[Any]] = {name: [] for name in BOX_COLUMNS}
-    for y, one in enumerate(rows):
-        s = one.spread
+    for y, row_ in enumerate(rows):
+        s = row_.spread
         std = 0.0 if math.isnan(s.std) else s.std
         values = {
             "y": y,
-            "name": label(one.name, 60),
+            "name": label(row_.name, 60),
+            "colour": VERMILLION if row_.failed else row_.colour,
+            "remark": row_.remark,
             "count": s.count,
-            "running": one.running,
+            "running": row_.running,
             **{name: placed(getattr(s, name)) for name in ("p5", "p25", "p50", "p75", "p95")},
             "mean": placed(s.mean),
             "lower": placed(s.mean - std),
@@ -98,8 +100,9 @@ def box_columns(rows: Sequence[BoxRow], *, log: bool) -> dict[str, list[Any]]:
             "median_text": seconds(s.p50),
             "box_text": f"{seconds(s.p25)} - {seconds(s.p75)}",
             "whiskers_text": f"{seconds(s.p5)} - {seconds(s.p95)}",
+            "fences_text": " - ".join(map(seconds, row_.whiskers)),
             "mean_text": f"{seconds(s.mean)} ± {seconds(s.std) or '-'}",
-            "range_text": f"{seconds(one.minimum)} - {seconds(one.maximum)}",
+            "range_text": f"{seconds(row_.minimum)} - {seconds(row_.maximum)}",
             "p99_text": seconds(s.p99),
         }
         for name, value in values.items():
@@ -110,14 +113,14 @@ def box_columns(rows: Sequence[BoxRow], *, log: bool) -> dict[str, list[Any]]:
 def mark_columns(rows: Sequence[BoxRow], *, log: bool) -> tuple[dict[str, list[Any]], ...]:
     """Return the marks of attempts in flight, and those of outliers, as columns."""
     least = _least(rows)
-    running: dict[str, list[Any]] = {name: [] for name in ("x", "y", "name", "text")}
-    beyond: dict[str, list[Any]] = {name: [] for name in ("x", "y", "name", "text")}
-    for y, one in enumerate(rows):
-        name = label(one.name, 60)
-        marks = [(running, y - _ABOVE, age, f"in flight for {seconds(age)}") for age in one.ages]
+    running: dict[str, list[Any]] = {name: [] for name in _MARK_COLUMNS}
+    beyond: dict[str, list[Any]] = {name: [] for name in _MARK_COLUMNS}
+    for y, row_ in enumerate(rows):
+        name = label(row_.name, 60)
+        marks = [(running, y - _ABOVE, age, f"in flight for {seconds(age)}") for age in row_.ages]
         marks += [
             (beyond, y, value, f"{count:,} x about {seconds(value)}")
-            for value, count in one.outliers
+            for value, count in row_.outliers
         ]
         for columns, place, value, text in marks:
             columns["x"].append(max(value, least) if log else value)
@@ -129,22 +132,12 @@ def mark_columns(rows: Sequence[BoxRow], *, log: bool) -> tuple[dict[str, list[A
 
 def _least(rows: Sequence[BoxRow]) -> float:
     values = [
-        value for one in rows for value in (one.minimum, one.spread.p5, *one.ages) if value > 0
+        value for row_ in rows for value in (row_.minimum, row_.spread.p5, *row_.ages) if value > 0
     ]
     return min(values, default=1e-6)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    rows: tuple[BoxRow, ...]
-    actions: tuple[str, ...]
-    log: bool
-    boxes: dict[str, list[Any]]
-    running: dict[str, list[Any]]
-    beyond: dict[str, list[Any]]
-
-
-class DurationsPanel:
+class DurationsPanel(Panel):
     """Durations side by side."""
 
     name = "durations"
@@ -156,20 +149,18 @@ class DurationsPanel:
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self._by = select("one box for each", BY, "prefix", width=90)
         self._action = select("duration of", (COMPUTE,), COMPUTE, width=165)
         self._sort = select("order by", list(SORTS.items()), "total", width=105)
         self._scale = select("axis", (AUTO, LOG, LINEAR), AUTO, width=105)
         self.controls = [self._by, self._action, self._sort, self._scale]
-        self._boxes = ColumnDataSource({name: [] for name in BOX_COLUMNS}, name="boxes")
-        marks = ("x", "y", "name", "text")
-        self._running = ColumnDataSource({name: [] for name in marks}, name="in flight")
-        self._beyond = ColumnDataSource({name: [] for name in marks}, name="outliers")
-        self._rows = Range1d(0.5, -0.5)
-        self._ticker = FixedTicker(ticks=[])
+        self._boxes = self.source("boxes", *BOX_COLUMNS)
+        self._running = self.source("in flight", *_MARK_COLUMNS)
+        self._beyond = self.source("outliers", *_MARK_COLUMNS)
+        self._rows = NamedRows()
         self._log = False
         self.plots = [self._draw("linear"), self._draw("log")]
-        self._note = note("", margin=(0, 4, 0, 4))
         self.plots[1].visible = False
         self._bar = row(*self.controls, sizing_mode="stretch_width")
         self.root = column(
@@ -178,10 +169,10 @@ class DurationsPanel:
 
     def _draw(self, scale: str) -> figure:
         plot = chart(
-            x_axis_type=scale, y_range=self._rows, min_height=200,
+            x_axis_type=scale, y_range=self._rows.range, min_height=200,
         )  # fmt: skip
-        plot.xaxis.formatter = ticks("duration")
-        plot.yaxis.ticker = self._ticker
+        duration_axis(plot)
+        self._rows.on(plot.yaxis)
         plot.ygrid.grid_line_color = None
         whiskers = [
             draw(plot, self._boxes, Segment(x0=x0, y0="y", x1=x1, y1="y", line_color=GREY))
@@ -191,8 +182,8 @@ class DurationsPanel:
         box = draw(
             plot,
             self._boxes,
-            HBar(y="y", left="p25", right="p75", height=0.46, fill_color=SKY, fill_alpha=0.75,
-                 line_color=BLUE),
+            HBar(y="y", left="p25", right="p75", height=0.46, fill_color="colour", fill_alpha=0.7,
+                 line_color=GREY),
         )  # fmt: skip
         # a box narrower than a pixel still shows where it is
         median = draw(
@@ -243,37 +234,42 @@ class DurationsPanel:
         hover(plot, [running, beyond], (("", "@name"), ("", "@text")))
         return plot
 
-    def job(self, view: View) -> Callable[[], _Found]:
-        """Return the work for what is chosen now."""
-        return partial(
-            _find,
-            view,
-            by=self._by.value,
-            action=self._action.value,
-            sort=self._sort.value,
-            scale=self._scale.value,
-            was_log=self._log,
-        )
+    def state(self) -> dict[str, Any]:
+        """Return whether the axis is logarithmic now."""
+        return {"was_log": self._log}
 
-    def show(self, found: _Found) -> None:
-        """Draw what that gave."""
-        if list(self._action.options) != list(found.actions):
-            self._action.options = list(found.actions)
-            if self._action.value not in found.actions:
-                self._action.value = found.actions[0]
-        self._boxes.data = found.boxes
-        self._running.data = found.running
-        self._beyond.data = found.beyond
-        self._ticker.ticks = list(range(len(found.rows)))
-        names = {y: label(one.name) for y, one in enumerate(found.rows)}
-        for plot in self.plots:
-            plot.yaxis[0].major_label_overrides = names
-        self._rows.start, self._rows.end = max(len(found.rows), 1) - 0.4, -0.6
-        if found.log != self._log:
-            self._log = found.log
-            for log, plot in enumerate(self.plots):
-                plot.visible = bool(log) is found.log
-        say(self._note, _remark(found.rows))
+    def work(
+        self, view: View, by: str, action: str, sort: str, scale: str, *, was_log: bool
+    ) -> Update:
+        """Return the boxes and the marks."""
+        known = actions(view.snapshot, by)
+        rows = boxes(
+            view.snapshot, by=by, action=action if action in known else known[0], sort=sort
+        )
+        log = scale == LOG or (scale == AUTO and wants_log(rows, now_log=was_log))
+        running, beyond = mark_columns(rows, log=log)
+        return Update(
+            columns={
+                "boxes": box_columns(rows, log=log), "in flight": running, "outliers": beyond,
+            },
+            note=_remark(rows),
+            extra=(known, [_row_label(row) for row in rows], log),
+        )  # fmt: skip
+
+    def dress(self, update: Update) -> None:
+        """Offer the actions, name the boxes, and show the axis that suits them."""
+        known, names, log = update.extra
+        offer(self._action, known)
+        self._rows.name(names)
+        if log != self._log:
+            self._log = log
+            for plot, is_log in zip(self.plots, (False, True), strict=True):
+                plot.visible = is_log is log
+
+
+def _row_label(row: BoxRow) -> str:
+    remark = f" ({row.remark})" if row.remark else ""
+    return label(row.name, max(20, LONGEST_LABEL - len(remark))) + remark
 
 
 def _upright(x: str, size: float, **options: Any) -> Scatter:
@@ -281,26 +277,11 @@ def _upright(x: str, size: float, **options: Any) -> Scatter:
     return Scatter(x=x, y="y", marker="dash", angle=math.pi / 2, size=size, **options)
 
 
-def _find(view: View, *, by: str, action: str, sort: str, scale: str, was_log: bool) -> _Found:
-    known = actions(view.snapshot, by)
-    rows = boxes(view.snapshot, by=by, action=action if action in known else known[0], sort=sort)
-    log = scale == LOG or (scale == AUTO and wants_log(rows, now_log=was_log))
-    running, beyond = mark_columns(rows, log=log)
-    return _Found(
-        rows=rows,
-        actions=known,
-        log=log,
-        boxes=box_columns(rows, log=log),
-        running=running,
-        beyond=beyond,
-    )
-
-
 def _remark(rows: Sequence[BoxRow]) -> str:
     if not rows:
         return "Nothing is known of this yet."
-    marks = sum(len(one.ages) for one in rows)
-    running = sum(one.running for one in rows)
+    marks = sum(len(row_.ages) for row_ in rows)
+    running = sum(row_.running for row_ in rows)
     if marks < running:
         return f"{running:,} in flight; marks are the oldest {percentage(marks / running)} of them."
     return ""

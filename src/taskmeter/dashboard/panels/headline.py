@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-from bokeh.models import Div, InlineStyleSheet
-
+from taskmeter.dashboard.panels.panel import HtmlPanel, Update
+from taskmeter.text import duration, percentage
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import duration, percentage
 
 _STYLE: Final = """
 :host { color: inherit; }
@@ -24,7 +21,7 @@ dd { margin: 0; font-size: 19px; font-variant-numeric: tabular-nums; white-space
 
 
 def headline(view: View) -> tuple[tuple[str, str], ...]:
-    """Return ``(what, figure)`` of the cluster as a whole."""
+    """Return ``(title, figure)`` of the cluster as a whole."""
     snapshot = view.snapshot
     prefixes = snapshot.prefixes.values()
     wasted = math.fsum(p.wasted_seconds for p in prefixes)
@@ -54,35 +51,20 @@ def _figure(number: float) -> str:
     return f"{number:,.0f}" if number >= 99.95 else f"{number:.1f}"
 
 
-class HeadlinePanel:
+class HeadlinePanel(HtmlPanel):
     """The cluster in a line of figures."""
 
     name = "headline"
-    every = 1
     title = ""
     caption = ""
 
     def __init__(self) -> None:
-        self.root = Div(
-            text="", disable_math=True, sizing_mode="stretch_width", name=self.name,
-            stylesheets=[InlineStyleSheet(css=_STYLE)],
-        )  # fmt: skip
-        self.plots: list[object] = []
-        self.controls: list[object] = []
+        super().__init__(_STYLE, name=self.name)
 
-    def job(self, view: View) -> Callable[[], str]:
-        """Return the work."""
-        return partial(_find, view)
-
-    def show(self, found: str) -> None:
-        """Draw what that gave."""
-        if self.root.text != found:
-            self.root.text = found
-
-
-def _find(view: View) -> str:
-    entries = "".join(
-        f'<div class="one"><dt>{html.escape(what)}</dt><dd>{html.escape(figure)}</dd></div>'
-        for what, figure in headline(view)
-    )
-    return f"<dl>{entries}</dl>"
+    def work(self, view: View) -> Update:
+        """Return the figures as HTML."""
+        entries = "".join(
+            f'<div class="one"><dt>{html.escape(title)}</dt><dd>{html.escape(figure)}</dd></div>'
+            for title, figure in headline(view)
+        )
+        return Update(extra=f"<dl>{entries}</dl>")

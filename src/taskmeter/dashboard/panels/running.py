@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 from bokeh.layouts import column
-from bokeh.models import Div, InlineStyleSheet
 
-from taskmeter.views.figures.running import RunningRow, RunningTable, running_table
+from taskmeter.dashboard.panels.panel import HtmlPanel, Update
+from taskmeter.text import percentage, seconds, short_name, terminal_safe
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import percentage, printable, seconds, shorten
+from taskmeter.views.tables.running import RunningRow, RunningTable, running_table
 
 _STYLE: Final = """
 :host { color: inherit; font-size: 12px; overflow: auto; }
@@ -51,7 +50,7 @@ _HEADINGS: Final = (
 def running_html(table: RunningTable) -> str:
     """Return the table as HTML in which every text is escaped."""
     head = "".join(f'<th class="{kind}">{html.escape(text)}</th>' for text, kind in _HEADINGS)
-    body = "".join(_row(one) for one in table.rows)
+    body = "".join(_row(row) for row in table.rows)
     return (
         f"<table><caption>{html.escape(_caption(table))}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -68,48 +67,47 @@ def _caption(table: RunningTable) -> str:
     )
 
 
-def _row(one: RunningRow) -> str:
-    state = one.state
+def _row(row: RunningRow) -> str:
+    state = row.state
     mark = f'<span class="{state}">{state}</span>' if state else ""
-    cpu = "" if math.isnan(one.cpu_share) else percentage(one.cpu_share)
+    cpu = "" if math.isnan(row.cpu_share) else percentage(row.cpu_share)
     cells = [
         f"<td>{mark}</td>",
-        _text(one.attempt.prefix),
-        _text(one.attempt.key),
-        _text(one.worker),
-        f'<td class="n">{seconds(one.age)}</td>',
-        f"<td>{_track(one)}</td>",
-        *(f'<td class="n">{seconds(figure)}</td>' for figure in (one.p50, one.p95, one.p99)),
+        _text(row.attempt.prefix),
+        _text(row.attempt.key),
+        _text(row.worker),
+        f'<td class="n">{seconds(row.age)}</td>',
+        f"<td>{_track(row)}</td>",
+        *(f'<td class="n">{seconds(figure)}</td>' for figure in (row.p50, row.p95, row.p99)),
         f'<td class="n">{cpu}</td>',
-        _text(one.attempt.frame, "where"),
+        _text(row.attempt.frame, "where"),
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def _text(text: str, kind: str = "") -> str:
-    shown = html.escape(shorten(printable(text[:400]), 48))
-    return f'<td class="{kind}" title="{html.escape(printable(text[:400]))}">{shown}</td>'
+    shown = html.escape(short_name(text, 48) if text else "")
+    return f'<td class="{kind}" title="{html.escape(terminal_safe(text[:400]))}">{shown}</td>'
 
 
-def _track(one: RunningRow) -> str:
+def _track(row: RunningRow) -> str:
     """Return age and quantiles as marks on one line."""
-    known: Sequence[float] = [q for q in (one.p50, one.p95, one.p99) if not math.isnan(q)]
-    longest = max([one.age, *known]) * 1.04
+    known: Sequence[float] = [q for q in (row.p50, row.p95, row.p99) if not math.isnan(q)]
+    longest = max([row.age, *known]) * 1.04
     if not known or not longest:
         return ""
     marks = "".join(f'<i style="left:{100 * q / longest:.1f}%"></i>' for q in known)
-    state = one.state if one.state in {"late", "stalled"} else ""
+    state = row.state if row.state in {"late", "stalled"} else ""
     return (
         f'<span class="track">{marks}'
-        f'<b class="{state}" style="left:{100 * one.age / longest:.1f}%"></b></span>'
+        f'<b class="{state}" style="left:{100 * row.age / longest:.1f}%"></b></span>'
     )
 
 
-class RunningPanel:
+class RunningPanel(HtmlPanel):
     """What runs now."""
 
     name = "running"
-    every = 1
     title = "Running now"
     caption = (
         "Attempts in flight beside what their prefix usually takes; those that stand still and "
@@ -117,23 +115,9 @@ class RunningPanel:
     )
 
     def __init__(self) -> None:
-        self._table = Div(
-            text="", disable_math=True, sizing_mode="stretch_width",
-            stylesheets=[InlineStyleSheet(css=_STYLE)],
-        )  # fmt: skip
-        self.plots: list[object] = []
-        self.controls: list[object] = []
-        self.root = column(self._table, sizing_mode="stretch_width", name=self.name)
+        super().__init__(_STYLE)
+        self.root = column(self._html, sizing_mode="stretch_width", name=self.name)
 
-    def job(self, view: View) -> Callable[[], str]:
-        """Return the work."""
-        return partial(_find, view)
-
-    def show(self, found: str) -> None:
-        """Draw what that gave."""
-        if self._table.text != found:
-            self._table.text = found
-
-
-def _find(view: View) -> str:
-    return running_html(running_table(view.snapshot))
+    def work(self, view: View) -> Update:
+        """Return the table as HTML."""
+        return Update(extra=running_html(running_table(view.snapshot)))

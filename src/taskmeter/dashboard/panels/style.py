@@ -13,6 +13,7 @@ from bokeh.models import (
     CustomJSHover,
     CustomJSTickFormatter,
     Div,
+    FixedTicker,
     Glyph,
     GlyphRenderer,
     HoverTool,
@@ -21,9 +22,12 @@ from bokeh.models import (
     LegendItem,
     LogAxis,
     Model,
+    Range1d,
     Select,
 )
 from bokeh.plotting import figure
+
+from taskmeter.views.figures.ticks import LADDERS, STEPS
 
 #: Text, lines of the grid; on a light page, and on a dark one.
 INK: Final = "#3a3a3a"
@@ -48,6 +52,9 @@ _DURATION_TICK: Final = (
     + """
 const size = Math.abs(tick)
 if (size === 0) return "0"
+for (const [unit, length] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+  if (size >= length && size % length === 0) return figure(tick, length) + " " + unit
+}
 if (size < 0.9995e-3) return figure(tick, 1e-6) + " µs"
 if (size < 0.9995) return figure(tick, 1e-3) + " ms"
 if (size < 120) return figure(tick, 1) + " s"
@@ -86,6 +93,23 @@ _TICKS: Final = {
     "share": _SHARE_TICK,
     "time": _TIME.format("tick"),
 }
+
+#: Puts the ticks of an axis of durations where `taskmeter.views.figures.ticks` has them.
+_DURATION_TICKS: Final = """
+const most = 7
+const low = Math.min(range.start, range.end), high = Math.max(range.start, range.end)
+const inside = (all) => all.filter((tick) => low <= tick && tick <= high)
+let ticks = []
+if (logarithmic) {
+  ticks = ladders.map(inside).find((part) => part.length <= most) ?? []
+}
+if (ticks.length < 2) {
+  const step = steps.find((part) => (high - low) / part <= most) ?? (high - low) / most
+  ticks = []
+  for (let k = Math.ceil(low / step); k * step <= high; k++) ticks.push(k * step)
+}
+ticker.ticks = ticks
+"""
 
 #: Follows what the user's system prefers, now and when it changes.
 _FOLLOW_THEME: Final = """
@@ -191,13 +215,67 @@ def draw(plot: figure, source: ColumnDataSource, glyph: Glyph) -> GlyphRenderer:
     glyph
         What stands for a row.
     """
-    found: GlyphRenderer = plot.add_glyph(source, glyph)
-    return found
+    renderer: GlyphRenderer = plot.add_glyph(source, glyph)
+    return renderer
+
+
+class NamedRows:
+    """The range of an axis that has one named place for each row of a picture.
+
+    Parameters
+    ----------
+    downwards
+        The first row is at the top.
+    """
+
+    def __init__(self, *, downwards: bool = True) -> None:
+        self._downwards = downwards
+        self._names: list[str] = []
+        self._axes: list[Any] = []
+        self._ticker = FixedTicker(ticks=[])
+        self.range = Range1d(-0.5, 0.5)
+
+    def on(self, axes: Any) -> None:
+        """Let axes show the names."""
+        axes.ticker = self._ticker
+        self._axes += axes
+
+    def name(self, names: Sequence[str]) -> None:
+        """Name the rows from the first to the last."""
+        if list(names) == self._names:
+            return
+        self._names = list(names)
+        self._ticker.ticks = list(range(len(names)))
+        for axis in self._axes:
+            axis.major_label_overrides = dict(enumerate(names))
+        ends = (-0.6, max(len(names), 1) - 0.4)
+        self.range.start, self.range.end = ends[::-1] if self._downwards else ends
 
 
 def ticks(of: str) -> CustomJSTickFormatter:
     """Return what writes the ticks of an axis of ``duration``, ``size``, ``share`` or ``time``."""
     return CustomJSTickFormatter(code=_TICKS[of])
+
+
+def duration_axis(plot: figure) -> None:
+    """Let the axis below show durations, with ticks at times that people say."""
+    plot.xaxis.formatter = ticks("duration")
+    plot.xaxis.ticker = FixedTicker(ticks=[])
+    update = CustomJS(
+        args={"range": plot.x_range, "ticker": plot.xaxis[0].ticker, "logarithmic": isinstance(
+            plot.xaxis[0], LogAxis), "ladders": LADDERS, "steps": STEPS},
+        code=_DURATION_TICKS,
+    )  # fmt: skip
+    for end in ("start", "end"):
+        plot.x_range.js_on_change(end, update)
+
+
+def offer(control: Select, options: Sequence[Any]) -> None:
+    """Let the reader choose among these options; the first one if what is chosen is gone."""
+    if list(control.options) != list(options):
+        control.options = list(options)
+        if options and isinstance(options[0], str) and control.value not in options:
+            control.value = options[0]
 
 
 def time_axis(plot: figure) -> None:

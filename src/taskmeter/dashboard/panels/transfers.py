@@ -2,79 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from bokeh.layouts import column, row
 from bokeh.models import (
     ColorBar,
-    ColumnDataSource,
-    FixedTicker,
     LogColorMapper,
     Quad,
-    Range1d,
     Rect,
 )
 from bokeh.palettes import Cividis256
 
-from taskmeter.dashboard.panels.style import INK, chart, draw, hover, note, say, ticks
-from taskmeter.distributions.distribution import Distribution
+from taskmeter.dashboard.panels.panel import Panel, Update
+from taskmeter.dashboard.panels.style import INK, NamedRows, chart, draw, hover, ticks
 from taskmeter.snapshots.stats import Transfers
+from taskmeter.text import bandwidth, duration, size
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import GREEN, SKY
-from taskmeter.views.figures.shape import bars
+from taskmeter.views.figures.shape import BAR_COLUMNS, bar_columns
 from taskmeter.views.figures.traffic import Matrix, matrix
 from taskmeter.views.figures.view import View
-from taskmeter.views.tables.cells import bandwidth, duration, percentage, size
 
 _CELLS: Final = ("x", "y", "source", "destination", "count", "bytes", "size", "speed", "time")
-_BARS: Final = ("left", "right", "count", "text", "share")
 
 
-def bar_columns(d: Distribution, text: Callable[[float], str]) -> dict[str, Any]:
-    """Return a histogram as columns."""
-    found = bars(d)
-    total = max(1, d.count)
-    return {
-        "left": found.left,
-        "right": found.right,
-        "count": found.counts,
-        "text": [
-            f"{text(a)} - {text(b)}"
-            for a, b in zip(found.left.tolist(), found.right.tolist(), strict=True)
-        ],
-        "share": [percentage(count / total) for count in found.counts.tolist()],
-    }
-
-
-def cell_columns(found: Matrix) -> dict[str, list[Any]]:
+def cell_columns(traffic: Matrix) -> dict[str, list[Any]]:
     """Return who sends to whom as columns: a sender has a row, a receiver a column."""
-    place = {name: number for number, name in enumerate(found.workers)}
+    place = {name: number for number, name in enumerate(traffic.workers)}
     return {
-        "x": [place[cell.destination] for cell in found.cells],
-        "y": [place[cell.source] for cell in found.cells],
-        "source": [label(cell.source) for cell in found.cells],
-        "destination": [label(cell.destination) for cell in found.cells],
-        "count": [cell.count for cell in found.cells],
-        "bytes": [max(cell.bytes, 1.0) for cell in found.cells],
-        "size": [size(cell.bytes) for cell in found.cells],
-        "speed": [bandwidth(cell.bandwidth) for cell in found.cells],
-        "time": [duration(cell.seconds) for cell in found.cells],
+        "x": [place[cell.destination] for cell in traffic.cells],
+        "y": [place[cell.source] for cell in traffic.cells],
+        "source": [label(cell.source) for cell in traffic.cells],
+        "destination": [label(cell.destination) for cell in traffic.cells],
+        "count": [cell.count for cell in traffic.cells],
+        "bytes": [max(cell.bytes, 1.0) for cell in traffic.cells],
+        "size": [size(cell.bytes) for cell in traffic.cells],
+        "speed": [bandwidth(cell.bandwidth) for cell in traffic.cells],
+        "time": [duration(cell.seconds) for cell in traffic.cells],
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    bytes: dict[str, Any]
-    bandwidth: dict[str, Any]
-    matrix: Matrix
-    cells: dict[str, list[Any]]
-    text: str
-
-
-class TransfersPanel:
+class TransfersPanel(Panel):
     """Transfers."""
 
     name = "transfers"
@@ -86,19 +54,12 @@ class TransfersPanel:
     )
 
     def __init__(self) -> None:
-        self._bytes = ColumnDataSource({name: [] for name in _BARS})
-        self._bandwidth = ColumnDataSource({name: [] for name in _BARS})
-        self._cells = ColumnDataSource({name: [] for name in _CELLS}, name="pairs")
-        self._workers: tuple[str, ...] | None = None
-        self._across = Range1d(-0.5, 0.5)
-        self._down = Range1d(0.5, -0.5)
-        self._ticker = FixedTicker(ticks=[])
-        sizes = self._draw_bars(self._bytes, "size of a transfer", SKY)
-        speeds = self._draw_bars(self._bandwidth, "bandwidth, a second", GREEN)
+        super().__init__()
+        self._across, self._down = NamedRows(downwards=False), NamedRows()
+        sizes = self._draw_bars("bytes", "size of a transfer", SKY)
+        speeds = self._draw_bars("bandwidth", "bandwidth, a second", GREEN)
         pairs = self._draw_matrix()
         self.plots = [sizes, speeds, pairs]
-        self._note = note("", margin=(0, 4, 0, 4))
-        self.controls: list[Any] = []
         self.root = column(
             row(
                 column(sizes, speeds, sizing_mode="stretch_both"), pairs, sizing_mode="stretch_both"
@@ -108,14 +69,14 @@ class TransfersPanel:
             name=self.name,
         )
 
-    def _draw_bars(self, source: ColumnDataSource, what: str, colour: str) -> Any:
+    def _draw_bars(self, name: str, title: str, colour: str) -> Any:
         plot = chart(x_axis_type="log", min_height=110, min_width=160, tools="")
         plot.xaxis.formatter = ticks("size")
-        plot.xaxis.axis_label = what
+        plot.xaxis.axis_label = title
         plot.y_range.start = 0
         drawn = draw(
             plot,
-            source,
+            self.source(name, *BAR_COLUMNS),
             Quad(left="left", right="right", bottom=0, top="count", fill_color=colour,
                  line_color=None, fill_alpha=0.85),
         )  # fmt: skip
@@ -124,11 +85,11 @@ class TransfersPanel:
 
     def _draw_matrix(self) -> Any:
         plot = chart(
-            x_range=self._across, y_range=self._down, x_axis_location="above", tools="",
+            x_range=self._across.range, y_range=self._down.range, x_axis_location="above", tools="",
             min_height=160, min_width=200,
         )  # fmt: skip
-        for axis in plot.axis:
-            axis.ticker = self._ticker
+        self._across.on(plot.xaxis)
+        self._down.on(plot.yaxis)
         plot.grid.grid_line_color = None
         plot.xaxis.axis_label = "to"
         plot.yaxis.axis_label = "from"
@@ -136,7 +97,7 @@ class TransfersPanel:
         self._colours = LogColorMapper(palette=list(reversed(Cividis256)), low=1, high=10)
         drawn = draw(
             plot,
-            self._cells,
+            self.source("pairs", *_CELLS),
             Rect(x="x", y="y", width=0.94, height=0.94, line_color=None,
                  fill_color={"field": "bytes", "transform": self._colours}),
         )  # fmt: skip
@@ -162,42 +123,28 @@ class TransfersPanel:
         )
         return plot
 
-    def job(self, view: View) -> Callable[[], _Found]:
-        """Return the work."""
-        return partial(_find, view)
+    def work(self, view: View) -> Update:
+        """Return the histograms and the matrix."""
+        transfers = view.snapshot.transfers
+        traffic = matrix(view.snapshot)
+        return Update(
+            columns={
+                "bytes": bar_columns(transfers.bytes, size),
+                "bandwidth": bar_columns(transfers.bandwidth, bandwidth),
+                "pairs": cell_columns(traffic),
+            },
+            note=_remark(transfers),
+            extra=traffic.workers,
+        )
 
-    def show(self, found: _Found) -> None:
-        """Draw what that gave."""
-        self._bytes.data = found.bytes
-        self._bandwidth.data = found.bandwidth
-        if found.matrix.workers != self._workers:
-            self._workers = found.matrix.workers
-            self._name_workers(found.matrix.workers)
-        amounts = found.cells["bytes"]
+    def dress(self, update: Update) -> None:
+        """Name the workers, and let the colours span the amounts."""
+        names = [label(name, 14) for name in update.extra]
+        self._across.name(names)
+        self._down.name(names)
+        amounts = update.columns["pairs"]["bytes"]
         low, high = min(amounts, default=1.0), max(amounts, default=10.0)
         self._colours.low, self._colours.high = low, max(high, low * 10)
-        self._cells.data = found.cells
-        say(self._note, found.text)
-
-    def _name_workers(self, names: Sequence[str]) -> None:
-        self._ticker.ticks = list(range(len(names)))
-        overrides = {number: label(name, 14) for number, name in enumerate(names)}
-        for axis in self.plots[2].axis:
-            axis.major_label_overrides = overrides
-        end = max(len(names), 1) - 0.5
-        self._across.end, self._down.start = end, end
-
-
-def _find(view: View) -> _Found:
-    transfers = view.snapshot.transfers
-    found = matrix(view.snapshot)
-    return _Found(
-        bytes=bar_columns(transfers.bytes, size),
-        bandwidth=bar_columns(transfers.bandwidth, bandwidth),
-        matrix=found,
-        cells=cell_columns(found),
-        text=_remark(transfers),
-    )
 
 
 def _remark(transfers: Transfers) -> str:
@@ -205,7 +152,7 @@ def _remark(transfers: Transfers) -> str:
     if not number:
         return "Nothing has been sent from one worker to another yet."
     return (
-        f"{number:,} transfers of {size(transfers.bytes.sum)} in {duration(transfers.seconds.sum)}"
-        f"; median {size(transfers.bytes.quantile(0.5))} at "
+        f"{number:,} transfer{'' if number == 1 else 's'} of {size(transfers.bytes.sum)} in "
+        f"{duration(transfers.seconds.sum)}; median {size(transfers.bytes.quantile(0.5))} at "
         f"{bandwidth(transfers.bandwidth.quantile(0.5))}."
     )

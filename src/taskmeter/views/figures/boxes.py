@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from taskmeter.attempts.attempt import InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import representatives
 from taskmeter.distributions.merge import merge_all
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
+from taskmeter.views.figures.palette import SKY, prefix_colour
 from taskmeter.views.figures.top import REST, Top, top
+from taskmeter.views.tables.running import age, worker_names
 from taskmeter.views.tables.spread import Spread, spreads
 
 #: Boxes in one picture, the one of the rest aside.
@@ -63,10 +63,16 @@ class BoxRow:
         Its figures: the box is p25 to p75, whiskers are p5 to p95.
     minimum, maximum
         Exact; nan where there is nothing.
+    whiskers
+        The outermost values within 1.5 interquartile ranges of the box.
     ages
         Present ages of attempts in flight, in seconds, the oldest first, `MOST_MARKS` at most.
     running
         Attempts in flight.
+    failed
+        All that ended has failed: the figures are of failed attempts.
+    colour
+        That of its prefix.
     outliers
         ``(seconds, how many)`` beyond 1.5 interquartile ranges from the box, to within 1.1 %; those
         farthest from the box, `MOST_MARKS` at most.
@@ -76,9 +82,19 @@ class BoxRow:
     spread: Spread
     minimum: float
     maximum: float
+    whiskers: tuple[float, float]
     ages: tuple[float, ...] = ()
     running: int = 0
+    failed: bool = False
+    colour: str = SKY
     outliers: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def remark(self) -> str:
+        """What is special about it: ``only failed``, ``none ended``, or nothing."""
+        if self.failed:
+            return "only failed"
+        return "" if self.spread.count else "none ended"
 
 
 def actions(snapshot: Snapshot, by: str) -> tuple[str, ...]:
@@ -87,9 +103,9 @@ def actions(snapshot: Snapshot, by: str) -> tuple[str, ...]:
         return (COMPUTE, FAILED)
     if by == "worker":
         return (IN_FLIGHT, RECEIVED, SENT)
-    found = {action for stats in snapshot.prefixes.values() for action in stats.durations}
+    timed = {action for stats in snapshot.prefixes.values() for action in stats.durations}
     waits = {_WAIT + stage for stats in snapshot.prefixes.values() for stage in stats.waits}
-    return (COMPUTE, RECENT, FAILED, *sorted(found - {COMPUTE}), *sorted(waits))
+    return (COMPUTE, RECENT, FAILED, *sorted(timed - {COMPUTE}), *sorted(waits))
 
 
 def boxes(
@@ -116,6 +132,8 @@ def boxes(
         Boxes to give; the one of the rest comes on top.
     """
     every = distributions(snapshot, by, action)
+    failed = _only_failed(snapshot, by, every) if action == COMPUTE else {}
+    every |= failed
     ages = _ages(snapshot, by) if action in _WITH_RUNNING else {}
     every = {n: every.get(n, _EMPTY) for n in (*every, *(n for n in ages if n not in every))}
     every = {name: d for name, d in every.items() if d.count or ages.get(name)}
@@ -123,11 +141,53 @@ def boxes(
     shown = {name: every[name] for name in split.kept}
     marks = {name: ages.get(name, []) for name in split.kept}
     if split.rest:
-        shown[REST], marks[REST] = _rest(every, ages, split)
+        # durations of failed attempts are not merged with those of others
+        ok = {name: _EMPTY if name in failed else d for name, d in every.items()}
+        shown[REST], marks[REST] = _rest(ok, ages, split)
     return tuple(
-        _row(name, d, spread, marks[name])
+        _row(snapshot, by, name, d, spread, marks[name], failed=name in failed)
         for (name, d), spread in zip(shown.items(), spreads(list(shown.values())), strict=True)
     )
+
+
+def _row(
+    snapshot: Snapshot,
+    by: str,
+    name: str,
+    d: Distribution,
+    spread: Spread,
+    ages: list[float],
+    *,
+    failed: bool,
+) -> BoxRow:
+    whiskers, outliers = fences(d, spread.p25, spread.p75)
+    return BoxRow(
+        name=name,
+        spread=spread,
+        minimum=d.minimum,
+        maximum=d.maximum,
+        whiskers=whiskers,
+        ages=tuple(ages[:MOST_MARKS]),
+        running=len(ages),
+        failed=failed,
+        colour=_colour(snapshot, by, name),
+        outliers=outliers,
+    )
+
+
+def _only_failed(
+    snapshot: Snapshot, by: str, ok: Mapping[str, Distribution]
+) -> dict[str, Distribution]:
+    """Return the durations of failed attempts of those of which none ended ok."""
+    failed = distributions(snapshot, by, FAILED) if by != "worker" else {}
+    return {name: d for name, d in failed.items() if d.count and not ok[name].count}
+
+
+def _colour(snapshot: Snapshot, by: str, name: str) -> str:
+    if by == "worker":
+        return SKY
+    group = snapshot.groups.get(name) if by == "group" else None
+    return prefix_colour(name if group is None else group.prefix)
 
 
 def distributions(snapshot: Snapshot, by: str, action: str) -> dict[str, Distribution]:
@@ -165,30 +225,16 @@ def _of_workers(snapshot: Snapshot, action: str) -> dict[str, Distribution]:
     return {name: merge_all(several) for name, several in parts.items()}
 
 
-def worker_names(snapshot: Snapshot) -> dict[str, str]:
-    """Return ``{address: what the worker is called}``: its name if no other has the same."""
-    times = Counter(worker.name for worker in snapshot.workers)
-    return {
-        worker.address: worker.name if worker.name and times[worker.name] == 1 else worker.address
-        for worker in snapshot.workers
-    }
-
-
 def _ages(snapshot: Snapshot, by: str) -> dict[str, list[float]]:
     """Return ``{name: ages of its attempts in flight, the oldest first}``."""
     if by == "group":
         return {}
     names = worker_names(snapshot) if by == "worker" else {}
-    found: dict[str, list[float]] = {}
+    ages: dict[str, list[float]] = {}
     for attempt in snapshot.running:
         name = names.get(attempt.worker, attempt.worker) if by == "worker" else attempt.prefix
-        found.setdefault(name, []).append(age(attempt, snapshot.at))
-    return found
-
-
-def age(attempt: InFlight, now: float) -> float:
-    """Return how long an attempt has been in flight."""
-    return max(0.0, now - attempt.start)
+        ages.setdefault(name, []).append(age(attempt, snapshot.at))
+    return ages
 
 
 def _figures(
@@ -214,28 +260,26 @@ def _rest(
     return merged, sorted((a for name in split.rest for a in ages.get(name, ())), reverse=True)
 
 
-def _row(name: str, d: Distribution, spread: Spread, ages: list[float]) -> BoxRow:
-    return BoxRow(
-        name=name,
-        spread=spread,
-        minimum=d.minimum,
-        maximum=d.maximum,
-        ages=tuple(ages[:MOST_MARKS]),
-        running=len(ages),
-        outliers=outliers(d, spread.p25, spread.p75),
-    )
+def fences(
+    d: Distribution, p25: float, p75: float
+) -> tuple[tuple[float, float], tuple[tuple[float, int], ...]]:
+    """Return Tukey's whiskers, and ``(value, how many)`` beyond them, those farthest out first.
 
-
-def outliers(d: Distribution, p25: float, p75: float) -> tuple[tuple[float, int], ...]:
-    """Return ``(value, how many)`` beyond Tukey's fences, those farthest out first."""
+    The whiskers end at the outermost values within 1.5 interquartile ranges of the box.
+    """
     if not d.counts.size:
-        return ()
+        return (d.minimum, d.maximum), ()
     used = np.flatnonzero(d.counts)
     values = np.clip(representatives(used + d.offset, d.schema), d.minimum, d.maximum)
-    reach = 1.5 * (p75 - p25)
-    beyond = np.maximum(values - (p75 + reach), (p25 - reach) - values)
+    low, high = p25 - 1.5 * (p75 - p25), p75 + 1.5 * (p75 - p25)
+    beyond = np.maximum(values - high, low - values)
+    within = values[beyond <= 0]
+    whiskers = (
+        d.minimum if d.minimum >= low else float(min(within, default=p25)),
+        d.maximum if d.maximum <= high else float(max(within, default=p75)),
+    )
     places = [place for place in np.argsort(-beyond) if beyond[place] > 0][:MOST_MARKS]
-    return tuple((float(values[place]), int(d.counts[used[place]])) for place in places)
+    return whiskers, tuple((float(values[place]), int(d.counts[used[place]])) for place in places)
 
 
 def wants_log(rows: Iterable[BoxRow], *, now_log: bool = False) -> bool:

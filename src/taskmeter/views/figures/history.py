@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from taskmeter.catalogue.words import IDLE
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.window import added_seconds
 from taskmeter.views.figures.top import REST, top
@@ -210,6 +211,21 @@ def compute_layers(moments: Sequence[Moment], most: int = 6) -> Layers:
         capacity=[moment.thread_seconds / moment.seconds for moment in moments],
         edges=[(moment.start, moment.stop) for moment in moments],
     )
+
+
+def capacity_layers(moments: Sequence[Moment]) -> dict[str, list[float]]:
+    """Return ``{"compute" or reason: its share of the capacity at each moment}``, from 0 to 1.
+
+    What was wasted is not told apart: that is known only when an attempt ends, and most of its time
+    may have been long before.
+    """
+    layers: dict[str, list[float]] = {"compute": [], **{reason: [] for reason in IDLE}}
+    for moment in moments:
+        seconds = {"compute": moment.busy_seconds, **moment.idle_seconds}
+        whole = max(moment.thread_seconds, math.fsum(seconds.values()))
+        for kind, values in layers.items():
+            values.append(seconds.get(kind, 0.0) / whole if whole else 0.0)
+    return layers
 
 
 def stepped(values: Sequence[float]) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmeter.views.tables.cells import short_name, shorten
+from taskmeter.text import short_name
 
 #: What makes Bokeh take a text for mathematics never comes in pairs: a space of no width follows.
 _NO_MATHS = str.maketrans({"$": "$\u200b", "\\": "\\\u200b"})
@@ -16,4 +16,4 @@ def label(name: str, longest: int = LONGEST_LABEL) -> str:
 
     It is not HTML: where it becomes part of a page's source, it has to be escaped there.
     """
-    return shorten(short_name(name), longest).translate(_NO_MATHS)
+    return short_name(name, longest).translate(_NO_MATHS)

@@ -1,13 +1,17 @@
-"""Colours that people with any colour vision tell apart, on a light and on a dark page.
+"""Colours: Dask's own for prefixes, and some that any colour vision tells apart for the rest.
 
-They are Okabe and Ito's (Color Universal Design, 2008), without black, and with the yellow last
-because it is faint on white.
+The latter are Okabe and Ito's (Color Universal Design, 2008), without black.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from hashlib import md5
 from typing import Final
+
+from taskmeter.attempts import idle_reasons
+from taskmeter.catalogue.words import COMPUTE, WASTE
+from taskmeter.views.figures.top import REST
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#E69F00"
@@ -18,29 +22,37 @@ PURPLE: Final = "#CC79A7"
 YELLOW: Final = "#F0E442"
 GREY: Final = "#8C8C8C"
 
-#: For things of a kind, in this order; what is beyond is grey.
-SERIES: Final = (BLUE, ORANGE, GREEN, SKY, VERMILLION, PURPLE, YELLOW)
+#: ``{group of parts of the capacity: colour}``
+GROUPS: Final[Mapping[str, str]] = {"compute": BLUE, "waste": VERMILLION, "idle": SKY}
+
+#: ``{kind of part of the capacity: colour}``
+CAPACITY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(COMPUTE, BLUE),
+    **dict.fromkeys(WASTE, VERMILLION),
+    idle_reasons.TRANSFER: ORANGE,
+    idle_reasons.OVERHEAD: GREEN,
+    idle_reasons.SCHEDULER: SKY,
+    idle_reasons.RESOURCES: PURPLE,
+    idle_reasons.PAUSED: YELLOW,
+    idle_reasons.NO_TASK: "#C8C8C8",
+    idle_reasons.UNKNOWN: GREY,
+}
+
+#: The colours of Dask's task stream: 18 of Viridis.
+_VIRIDIS: Final = (
+    "#440154", "#471669", "#472A79", "#433C84", "#3C4D8A", "#355D8C", "#2E6C8E", "#287A8E",
+    "#23898D", "#1E978A", "#20A585", "#2EB27C", "#45BF6F", "#64CB5D", "#88D547", "#AFDC2E",
+    "#D7E219", "#FDE724",
+)  # fmt: skip
 
 
-class Colours:
-    """Who has which colour: a name keeps its own for as long as it is shown.
+def prefix_colour(prefix: str) -> str:
+    """Return the colour of a prefix, which is that of its tasks in Dask's task stream.
 
-    Parameters
-    ----------
-    of
-        The colours there are.
+    It depends on the name alone: Dask takes the first 32 bits of its MD5, modulo the number of
+    colours.
     """
-
-    def __init__(self, of: Sequence[str] = SERIES) -> None:
-        self._of = of
-        #: {name: colour}
-        self._held: dict[str, str] = {}
-
-    def assign(self, names: Sequence[str]) -> list[str]:
-        """Return a colour for each name; those who were here before keep theirs."""
-        self._held = {name: self._held[name] for name in names if name in self._held}
-        free = [colour for colour in self._of if colour not in self._held.values()]
-        for name in names:
-            if name not in self._held and free:
-                self._held[name] = free.pop(0)
-        return [self._held.get(name, GREY) for name in names]
+    if prefix == REST:
+        return GREY
+    digest = md5(prefix.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return _VIRIDIS[int(digest[:8], 16) % len(_VIRIDIS)]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import Floats, Ints, coarser_counts, upper_bounds
+from taskmeter.text import percentage
+
+if TYPE_CHECKING:
+    from taskmeter.distributions.fit import FitReport
 
 #: Bars of a histogram.
 MOST_BARS = 48
 
 #: Points of a fitted curve.
 _POINTS = 120
+
+#: The largest part of a sample that a family may misplace to be shown beside the best one.
+_DESCRIBES = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,24 @@ def bars(distribution: Distribution, most: int = MOST_BARS) -> Bars:
     )
 
 
+#: What `bar_columns` gives.
+BAR_COLUMNS = ("left", "right", "count", "text", "share")
+
+
+def bar_columns(distribution: Distribution, write: Callable[[float], str]) -> dict[str, Any]:
+    """Return the histogram as columns, with the bounds written out and the share of each bar."""
+    histogram = bars(distribution)
+    total = max(1, distribution.count)
+    bounds = zip(histogram.left.tolist(), histogram.right.tolist(), strict=True)
+    return {
+        "left": histogram.left,
+        "right": histogram.right,
+        "count": histogram.counts,
+        "text": [f"{write(low)} - {write(high)}" for low, high in bounds],
+        "share": [percentage(count / total) for count in histogram.counts.tolist()],
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """A survival function: the share of values that are greater.
@@ -94,21 +120,18 @@ def survival(distribution: Distribution) -> Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """One family, as a curve.
+    """One family that describes the sample, as a curve.
 
     Parameters
     ----------
     family
         What it is called.
     curve
-        Its survival function.
-    best
-        It is the one that was chosen.
+        Its survival function, from the least value to the greatest.
     """
 
     family: str
     curve: Curve
-    best: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,42 +141,53 @@ class Families:
     Parameters
     ----------
     fitted
-        The best first.
-    because
-        One sentence: the evidence, or why there is none.
+        Those that describe the sample, the best first; empty if none does.
+    says
+        One sentence: how well the best one fits, or why there is none.
     """
 
     fitted: tuple[Fitted, ...] = ()
-    because: str = ""
+    says: str = ""
 
 
 def families(distribution: Distribution, most: int = 3) -> Families:
-    """Fit families of distributions, and give the best few as curves; takes some 10 ms.
+    """Fit families of distributions, and return the best few as curves; takes some 10 ms.
 
-    Without scipy there are none, and the reason is that it is missing.
+    Only those are returned that fit. Without scipy there are none, and the sentence says so.
     """
     d = distribution
     try:
         report = d.fit()
     except ImportError as error:
-        return Families(because=str(error))
-    if not report.fits:
-        return Families(because=report.because)
+        return Families(says=f"{error}.")
+    if report.best is None:
+        return Families(says=_no_fit(report))
+    others = [fit for fit in report.fits if fit is not report.best and fit.distance <= _DESCRIBES]
     positive = report.count / d.count
     least = d.minimum if not d.zero_count else float(d.bucket_bounds[0])
-    x = np.geomspace(least, 3 * d.maximum, _POINTS)
-    found = []
-    for one in report.fits[:most]:
-        share = (1 - one.cdf(x)) * positive
+    x = np.geomspace(least, d.maximum, _POINTS)
+    fitted = []
+    for fit in (report.best, *others)[:most]:
+        share = (1 - fit.cdf(x)) * positive
         seen = share > floor(d)
-        found.append(
-            Fitted(
-                family=one.family,
-                curve=Curve(x=x[seen], share=share[seen]),
-                best=one is report.best,
-            )
-        )
-    return Families(fitted=tuple(found), because=report.because)
+        fitted.append(Fitted(family=fit.family, curve=Curve(x=x[seen], share=share[seen])))
+    return Families(
+        fitted=tuple(fitted),
+        says=(
+            f"A {report.best.family} distribution fits: it is off by at most "
+            f"{percentage(report.best.distance)} of the {report.count:,} values."
+        ),
+    )
+
+
+def _no_fit(report: FitReport) -> str:
+    if not report.fits:
+        return f"{report.because[:1].upper()}{report.because[1:]}."
+    nearest = min(report.fits, key=lambda fit: fit.distance)
+    return (
+        f"No common distribution fits: the nearest, {nearest.family}, is off by "
+        f"{percentage(nearest.distance)} of the {report.count:,} values."
+    )
 
 
 def censored(distribution: Distribution, ages: Sequence[float]) -> Curve:

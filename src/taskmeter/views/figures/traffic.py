@@ -11,8 +11,8 @@ from taskmeter.distributions.merge import merge_all
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import TransferStats
-from taskmeter.views.figures.boxes import worker_names
 from taskmeter.views.figures.top import REST, top
+from taskmeter.views.tables.running import worker_names
 
 #: Workers with a row and a column of their own.
 MOST_WORKERS = 10

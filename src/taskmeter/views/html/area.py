@@ -7,11 +7,12 @@ from itertools import accumulate
 
 from markupsafe import Markup
 
+from taskmeter.text import short_name
 from taskmeter.views.figures.history import Moment, compute_layers
+from taskmeter.views.figures.palette import prefix_colour
 from taskmeter.views.figures.top import REST
 from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.html.scale import Scale, ticks, time_ticks
-from taskmeter.views.tables.cells import short_name
 
 #: Prefixes that have a colour of their own.
 TOP = 6
@@ -37,7 +38,7 @@ def area(moments: Sequence[Moment]) -> Markup:
         above = [up.place(rate) for rate in top]
         title = element("title", name)
         drawn.append(
-            element("path", title, d=_outline(edges, below, above), class_=f"area {colour}")
+            element("path", title, d=_outline(edges, below, above), class_="area", fill=colour)
         )
         below = above
     line = _steps(edges, [up.place(threads) for threads in layers.capacity])
@@ -47,10 +48,9 @@ def area(moments: Sequence[Moment]) -> Markup:
 
 def legend(moments: Sequence[Moment]) -> list[tuple[str, str]]:
     """Return ``(name, colour)`` of the layers from the bottom up."""
-    names = compute_layers(moments, TOP).names
     return [
-        (name, "rest") if name == REST else (short_name(name), f"c{place}")
-        for place, name in enumerate(names)
+        (name if name == REST else short_name(name), prefix_colour(name))
+        for name in compute_layers(moments, TOP).names
     ]
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import duration, short_name, terminal_safe
 from taskmeter.views.figures.boxes import BoxRow, boxes, wants_log
 from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.html.scale import Scale, time_scale, time_ticks
-from taskmeter.views.tables.cells import duration, printable, shorten
 
 _WIDTH = 1120
 _LEFT, _RIGHT = 230, 940
@@ -68,10 +68,15 @@ def _heads() -> Markup:
 
 def _row(row: BoxRow, scale: Scale, middle: float) -> Markup:
     spread = row.spread
-    name = printable(row.name[:300]) or "''"
+    name = terminal_safe(row.name[:300]) or "''"
     words = [element("title", _says(name, row))]
-    words.append(text(shorten(name, 30), _LEFT - 12, middle + 4, class_="name", anchor="end"))
-    words.append(text(f"{spread.count:,}", _RIGHT + 80, middle + 4, class_="figures", anchor="end"))
+    words.append(
+        text(short_name(row.name, 30), _LEFT - 12, middle + 4, class_="name", anchor="end")
+    )
+    number = f"{spread.count:,}{' failed' if row.failed else ''}"
+    if not spread.count:
+        number = f"{row.running:,} running"
+    words.append(text(number, _RIGHT + 80, middle + 4, class_="figures", anchor="end"))
     if spread.count:
         words.append(
             text(duration(spread.p50), _WIDTH - 4, middle + 4, class_="figures", anchor="end")
@@ -79,7 +84,7 @@ def _row(row: BoxRow, scale: Scale, middle: float) -> Markup:
         words.append(_box(row, scale, middle))
     words += [_mark(scale.place(value), middle) for value in row.ages]
     hover = element("rect", x=0, y=middle - _PITCH / 2, width=_WIDTH, height=_PITCH, class_="hover")
-    return group(hover, *words, class_="row")
+    return group(hover, *words, class_="row failed" if row.failed else "row")
 
 
 def _box(row: BoxRow, scale: Scale, middle: float) -> Markup:
@@ -101,6 +106,7 @@ def _box(row: BoxRow, scale: Scale, middle: float) -> Markup:
         width=max(1.0, p75 - p25),
         height=2 * _HALF,
         class_="box",
+        style=None if row.failed else f"fill: {row.colour}",
     )
     median = element("path", d=f"M{p50:.1f} {middle - _HALF}v{2 * _HALF}", class_="median")
     outliers = [
@@ -124,7 +130,8 @@ def _mark(x: float, middle: float) -> Markup:
 
 def _says(name: str, row: BoxRow) -> str:
     spread = row.spread
-    parts = [name, f"{spread.count:,} ended ok, {row.running:,} running"]
+    ended = "failed" if row.failed else "ended ok"
+    parts = [name, f"{spread.count:,} {ended}, {row.running:,} running"]
     if spread.count:
         parts += [
             f"{title} {duration(value)}"

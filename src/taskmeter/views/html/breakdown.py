@@ -8,32 +8,32 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.figures.capacity import Share, shares
+from taskmeter.text import duration, percentage
 from taskmeter.views.html.markup import element, group, picture, text
-from taskmeter.views.tables.cells import duration, percentage
+from taskmeter.views.tables.capacity import Share, shares
 
 _WIDTH = 1120
-_LEFT, _RIGHT = 210, 930
+_LEFT, _RIGHT = 270, 930
 _PITCH, _STRIP, _TOP = 26, 30, 48
 
 
 def breakdown(snapshot: Snapshot) -> Markup:
     """Draw the parts of the capacity: all in one bar, and each in one of its own."""
     least = 1e-6 * snapshot.thread_seconds
-    found = [part for part in shares(snapshot) if part.seconds > least]
-    if not found:
+    parts = [part for part in shares(snapshot) if part.seconds > least]
+    if not parts:
         return Markup("")
-    whole = max(snapshot.thread_seconds, math.fsum(part.seconds for part in found))
+    whole = max(snapshot.thread_seconds, math.fsum(part.seconds for part in parts))
     rows = [
-        _row(part, part.seconds / whole, _TOP + _PITCH * place) for place, part in enumerate(found)
+        _row(part, part.seconds / whole, _TOP + _PITCH * place) for place, part in enumerate(parts)
     ]
-    height = _TOP + _PITCH * len(found) + 4
-    return picture(_WIDTH, height, "Where the capacity went", _strip(found, whole), *rows)
+    height = _TOP + _PITCH * len(parts) + 4
+    return picture(_WIDTH, height, "Where the capacity went", _strip(parts, whole), *rows)
 
 
-def _strip(found: Sequence[Share], whole: float) -> Markup:
+def _strip(parts: Sequence[Share], whole: float) -> Markup:
     x, drawn = 4.0, []
-    for part in found:
+    for part in parts:
         width = part.seconds / whole * (_WIDTH - 8)
         inner = max(0.4, width - 1.5)
         bar = element("rect", x=x, y=4, width=inner, height=_STRIP, class_=part.group)

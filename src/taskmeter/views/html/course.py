@@ -63,20 +63,20 @@ def settled(moments: Sequence[Moment]) -> tuple[Moment, ...]:
     What is too much was reported late, by a worker that could not be heard for a while. It belongs
     to the time before, and is moved there. Nothing is lost.
     """
-    found = list(moments)
-    for place in range(len(found) - 1, 0, -1):
-        moment = found[place]
+    corrected = list(moments)
+    for place in range(len(corrected) - 1, 0, -1):
+        moment = corrected[place]
         excess = moment.busy_seconds - moment.thread_seconds
         if excess > 0:
             late = _part(moment, excess / moment.busy_seconds)
-            found[place] = _part(moment, moment.thread_seconds / moment.busy_seconds)
-            earlier = found[place - 1]
-            found[place - 1] = replace(
+            corrected[place] = _part(moment, moment.thread_seconds / moment.busy_seconds)
+            earlier = corrected[place - 1]
+            corrected[place - 1] = replace(
                 earlier,
                 compute_seconds=_added(earlier.compute_seconds, late.compute_seconds),
                 rest_seconds=earlier.rest_seconds + late.rest_seconds,
             )
-    return tuple(found)
+    return tuple(corrected)
 
 
 def _part(moment: Moment, share: float) -> Moment:

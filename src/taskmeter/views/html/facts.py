@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.tables.cells import count, duration, printable
+from taskmeter.text import count, duration, terminal_safe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Facts:
     source
         The scheduler's address, or the file.
     versions
-        ``{what: version}``, such as ``{"distributed": "2026.8.0"}``.
+        ``{name: version}``, such as ``{"distributed": "2026.8.0"}``.
     note
         A sentence on what is special about the figures; empty if nothing is.
     """
@@ -41,10 +41,10 @@ def instant(at: float) -> str:
 
 
 def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
-    """Return ``{what: fact}`` about the cluster, the time, and versions."""
+    """Return ``{name: fact}`` about the cluster, the time, and versions."""
     metered = sum(worker.metered for worker in snapshot.workers)
-    found = {
-        "source": printable(facts.source[:200]),
+    entries = {
+        "source": terminal_safe(facts.source[:200]),
         "from": instant(snapshot.start),
         "to": instant(snapshot.at),
         "length": duration(snapshot.elapsed_seconds),
@@ -57,14 +57,14 @@ def listed(snapshot: Snapshot, facts: Facts) -> dict[str, str]:
             if number
         ),
         **{
-            printable(what[:40]): printable(version[:100])
-            for what, version in facts.versions.items()
+            terminal_safe(name[:40]): terminal_safe(version[:100])
+            for name, version in facts.versions.items()
         },
         "taskmeter on workers": ", ".join(_worker_versions(snapshot)),
         "invalid samples": count(snapshot.invalid_samples),
     }
-    return {what: fact for what, fact in found.items() if fact}
+    return {name: fact for name, fact in entries.items() if fact}
 
 
 def _worker_versions(snapshot: Snapshot) -> list[str]:
-    return sorted({printable(w.version[:40]) for w in snapshot.workers if w.version})
+    return sorted({terminal_safe(w.version[:40]) for w in snapshot.workers if w.version})

@@ -16,18 +16,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.figures.capacity import GROUPS
+from taskmeter.text import duration, percentage, terminal_safe
 from taskmeter.views.figures.history import Moment
-from taskmeter.views.figures.palette import SERIES
-from taskmeter.views.html import tables
+from taskmeter.views.figures.palette import GROUPS
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
 from taskmeter.views.html.breakdown import breakdown
 from taskmeter.views.html.course import settled
 from taskmeter.views.html.facts import Facts, instant, listed
 from taskmeter.views.html.shapes import shapes
-from taskmeter.views.tables.cells import duration, percentage, printable
-from taskmeter.views.tables.columns import summary
+from taskmeter.views.html.tables import tables
+from taskmeter.views.tables.prefixes import summary
 from taskmeter.views.tables.summary import sentences
 from taskmeter.views.tables.transfers import MOVED_COLUMNS, moved
 
@@ -49,9 +48,9 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
     environment = _environment()
     script = _source(environment, "page.js")
     return environment.get_template("page.html").render(
-        title=printable(facts.title[:200]),
+        title=terminal_safe(facts.title[:200]),
         note=facts.note,
-        source=printable(facts.source[:200]),
+        source=terminal_safe(facts.source[:200]),
         begin=instant(snapshot.start),
         length=duration(snapshot.elapsed_seconds),
         tiles=tiles(snapshot),
@@ -63,19 +62,8 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
         boxplot=boxplot(snapshot),
         shapes=shapes(snapshot),
         moved=_moved(snapshot),
-        tables={
-            made.name: made
-            for made in (
-                tables.prefixes(snapshot),
-                tables.groups(snapshot),
-                tables.workers(snapshot),
-                tables.running(snapshot),
-                tables.transfers(snapshot),
-                tables.activities(snapshot),
-                tables.errors(snapshot),
-            )
-        },
-        colours={**{f"c{i}": colour for i, colour in enumerate(SERIES)}, **GROUPS},
+        tables=tables(snapshot),
+        colours=GROUPS,
         style=Markup(_source(environment, "page.css")),  # noqa: S704 (a file of this package)
         script=Markup(script),  # noqa: S704 (likewise)
         digest=_digest(script),

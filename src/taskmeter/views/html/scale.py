@@ -6,16 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from taskmeter.views.tables.cells import duration
+from taskmeter.text import duration
+from taskmeter.views.figures.ticks import duration_ticks
 
 #: No axis goes beyond these; nothing takes as short or as long.
 _LEAST, _MOST = 1e-250, 1e250
-
-#: Ticks of a logarithmic axis of time; decades are of seconds only up to where minutes begin.
-_DECADES = (*(10.0**k for k in range(-9, 2)), 60.0, 600.0, 3600.0, 36_000.0, 86_400.0, 864_000.0)
-
-#: Steps between the ticks of a linear axis of time, from a second on.
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,44 +74,25 @@ def time_scale(values: Iterable[float], start: float, stop: float, *, logarithmi
 
 def time_ticks(scale: Scale, most: int = 8) -> list[tuple[float, str]]:
     """Return ``(value, label)`` of the ticks of an axis of durations."""
-    if scale.logarithmic:
-        found = [value for value in _DECADES if scale.holds(value)]
-        found = found[:: max(1, math.ceil(len(found) / most))]
-        if len(found) < 2:
-            found = _between_decades(scale, most)
-    else:
-        found = _multiples(scale, _time_step(scale.high / most))
-    return [(value, time_label(value)) for value in found]
+    ticks = duration_ticks(scale.low, scale.high, logarithmic=scale.logarithmic, most=most)
+    return [(value, time_label(value)) for value in ticks]
 
 
 def ticks(scale: Scale, most: int = 6) -> list[tuple[float, str]]:
     """Return ``(value, label)`` of the ticks of a linear axis of numbers."""
-    found = _multiples(scale, _step(scale.high / most))
-    return [(value, f"{value:,.6g}") for value in found]
+    return [(v, f"{v:,.6g}") for v in _multiples(scale, _step(scale.high / most))]
 
 
 def time_label(seconds: float) -> str:
-    """Return a duration as a tick has it."""
+    """Return a duration as a tick has it: whole days, hours and minutes are written as such."""
+    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= length and not seconds % length:
+            return f"{seconds / length:,.0f} {unit}"
     return "0" if not seconds else duration(seconds).replace(".0 ", " ")
-
-
-def _between_decades(scale: Scale, most: int) -> list[float]:
-    found = sorted(k * decade for decade in _DECADES for k in (1, 2, 5) if scale.holds(k * decade))
-    if len(found) > 1:
-        return found
-    step = _time_step((scale.high - scale.low) / most)
-    return [value for value in _multiples(scale, step) if scale.holds(value)]
 
 
 def _multiples(scale: Scale, step: float) -> list[float]:
     return [k * step for k in range(math.floor(scale.high / step * (1 + 1e-9)) + 1)]
-
-
-def _time_step(least: float) -> float:
-    if least <= 1:
-        return _step(least)
-    fitting = next((step for step in _STEPS if step >= least), None)
-    return fitting if fitting is not None else _step(least / 86_400) * 86_400
 
 
 def _step(least: float) -> float:

@@ -11,7 +11,9 @@ from markupsafe import Markup
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.views.figures.boxes import age, distributions
+from taskmeter.text import duration, percentage, short_name
+from taskmeter.views.figures.boxes import FAILED, distributions
+from taskmeter.views.figures.palette import prefix_colour
 from taskmeter.views.figures.shape import (
     Curve,
     Families,
@@ -24,7 +26,7 @@ from taskmeter.views.figures.shape import (
 from taskmeter.views.figures.top import top
 from taskmeter.views.html.markup import element, group, picture, text
 from taskmeter.views.html.scale import Scale, time_scale, time_ticks
-from taskmeter.views.tables.cells import duration, percentage, short_name
+from taskmeter.views.tables.running import age
 
 #: Prefixes whose distribution is drawn.
 TOP = 6
@@ -59,38 +61,32 @@ class Shape:
 
 def shapes(snapshot: Snapshot) -> tuple[Shape, ...]:
     """Draw the distributions of the prefixes that cost most and ended often enough."""
-    every = distributions(snapshot, "prefix", COMPUTE)
+    ok = distributions(snapshot, "prefix", COMPUTE)
+    failed = distributions(snapshot, "prefix", FAILED)
+    every = {name: d if d.count else failed[name] for name, d in ok.items()}
     sums = {name: d.sum for name, d in every.items() if d.count >= LEAST_COUNT}
     # one more than asked for is kept where that leaves nothing over
     names = top(sums, TOP).kept[:TOP]
-    return tuple(_shape(name, every[name], _ages(snapshot, name)) for name in names)
+    return tuple(_shape(name, every[name], snapshot, failed=not ok[name].count) for name in names)
 
 
-def _ages(snapshot: Snapshot, name: str) -> list[float]:
-    return [age(a, snapshot.at) for a in snapshot.running if a.prefix == name]
-
-
-def _shape(name: str, d: Distribution, ages: Sequence[float]) -> Shape:
-    found = families(d)
+def _shape(name: str, d: Distribution, snapshot: Snapshot, *, failed: bool) -> Shape:
+    ages = [age(a, snapshot.at) for a in snapshot.running if a.prefix == name]
+    fits = families(d)
     return Shape(
-        name=short_name(name), figure=_figure(d, ages, found), says=_sentence(found.because)
+        name=short_name(name),
+        figure=_figure(d, ages, fits, prefix_colour(name)),
+        says=f"{'Every attempt that ended has failed. ' if failed else ''}{fits.says}",
     )
 
 
-def _sentence(because: str) -> str:
-    return f"{because[:1].upper()}{because[1:]}." if because else ""
-
-
-def _figure(d: Distribution, ages: Sequence[float], found: Families) -> Markup:
+def _figure(d: Distribution, ages: Sequence[float], fits: Families, colour: str) -> Markup:
     # attempts in flight may be older than all that ended
     values = [d.minimum, d.maximum, *(a for a in ages if a >= d.minimum)]
     across = time_scale(values, _LEFT, _RIGHT, logarithmic=True)
-    least = floor(d)
-    up = Scale(low=least, high=1.0, start=_BOTTOM, stop=_TOP, logarithmic=True)
-    parts = [_axes(across, up), _bars(d, across), _marks(d, across)]
-    parts += [
-        _line(one.curve, across, up, "fit") for one in found.fitted if one.best and one.curve.x.size
-    ]
+    up = Scale(low=floor(d), high=1.0, start=_BOTTOM, stop=_TOP, logarithmic=True)
+    parts = [_axes(across, up), _bars(d, across, colour), _marks(d, across)]
+    parts += [_line(fit.curve, across, up, "fit") for fit in fits.fitted[:1] if fit.curve.x.size]
     parts.append(_stairs(survival(d), across, up))
     parts.append(_open(censored(d, [a for a in ages if a >= d.minimum]), across, up))
     return picture(_WIDTH, _HEIGHT, "Histogram and survival function", *parts)
@@ -98,7 +94,7 @@ def _figure(d: Distribution, ages: Sequence[float], found: Families) -> Markup:
 
 def _axes(across: Scale, up: Scale) -> Markup:
     grid, words = [], [text("share that lasts longer", _LEFT, _TOP - 8)]
-    for value, label in time_ticks(across, 5):
+    for value, label in time_ticks(across, 6):
         x = across.place(value)
         grid.append(element("line", x1=x, x2=x, y1=_BARS_TOP, y2=_BOTTOM))
         words.append(text(label, x, _BOTTOM + 18, anchor="middle"))
@@ -112,13 +108,13 @@ def _axes(across: Scale, up: Scale) -> Markup:
     return group(group(*grid, base, class_="grid"), group(*words, class_="axis"))
 
 
-def _bars(d: Distribution, across: Scale) -> Markup:
-    found = bars(d)
-    if not found.counts.size:
+def _bars(d: Distribution, across: Scale, colour: str) -> Markup:
+    histogram = bars(d)
+    if not histogram.counts.size:
         return Markup("")
-    most = int(found.counts.max())
+    most = int(histogram.counts.max())
     drawn = []
-    for low, high, count in zip(found.left, found.right, found.counts, strict=True):
+    for low, high, count in zip(histogram.left, histogram.right, histogram.counts, strict=True):
         if count:
             x0, x1 = across.place(float(low)), across.place(float(high))
             height = (_BARS_BOTTOM - _BARS_TOP - 8) * int(count) / most
@@ -135,7 +131,7 @@ def _bars(d: Distribution, across: Scale) -> Markup:
                     height=height,
                 )
             )
-    return group(*drawn, class_="bars")
+    return group(*drawn, class_="bars", fill=colour)
 
 
 def _marks(d: Distribution, across: Scale) -> Markup:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from taskmeter.views.tables.cells import LONGEST_NAME, printable, short_name
+from taskmeter.text import terminal_safe
+from taskmeter.views.tables.column import Column
 
 R = TypeVar("R")
 
@@ -19,63 +20,13 @@ LONGEST_TITLE = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure(Generic[R]):
-    """A column of numbers.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    hint
-        What it means, in a sentence.
-    value
-        Gives the number of a row; nan where there is none.
-    written
-        Gives the text for a number.
-    alarm
-        A number other than 0 is bad news.
-    blank
-        A 0 is nothing worth a text.
-    always
-        The column is there even if it says nothing.
-    """
-
-    title: str
-    hint: str
-    value: Callable[[R], float]
-    written: Callable[[float], str]
-    alarm: bool = False
-    blank: bool = False
-    always: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words(Generic[R]):
-    """A column of words.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    hint
-        What it means, in a sentence.
-    words
-        Gives the text of a row, which may hold any characters.
-    """
-
-    title: str
-    hint: str
-    words: Callable[[R], str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Cells:
     """A column, ready to be shown.
 
     Parameters
     ----------
     title, hint, alarm
-        As in `Figure`.
+        As in `Column`.
     number
         It holds numbers.
     texts
@@ -114,10 +65,10 @@ class Table:
     name: str
     noun: str
     rows: int
-    columns: tuple[Column, ...]
+    columns: tuple[Cells, ...]
 
     @property
-    def first(self) -> list[list[tuple[Column, str]]]:
+    def first(self) -> list[list[tuple[Cells, str]]]:
         """``(column, text)`` of the cells of the first rows."""
         return [
             [(column, column.texts[row]) for column in self.columns]
@@ -142,60 +93,40 @@ class Table:
         }
 
 
-def table(name: str, noun: str, of: Sequence[Figure[R] | Words[R]], rows: Iterable[R]) -> Table:
-    """Make a table.
+def table(name: str, noun: str, columns: Sequence[Column[R]], rows: Sequence[R]) -> Table:
+    """Make a table of those columns that have a hint and something to say.
 
     Parameters
     ----------
     name, noun
         As in `Table`.
-    of
-        The columns; the first one is always shown.
+    columns
+        What to choose from.
     rows
         In the order in which they are shown at first.
     """
-    those = list(rows)
-    made = [(c, _words(c, those) if isinstance(c, Words) else _figures(c, those)) for c in of]
-    shown = tuple(
-        column
-        for place, (declared, column) in enumerate(made)
-        if not place or _says(column) or (isinstance(declared, Figure) and declared.always)
-    )
-    return Table(name=name, noun=noun, rows=len(those), columns=shown)
+    shown = (_cells(c, rows) for c in columns if c.hint and c.shown(rows))
+    return Table(name=name, noun=noun, rows=len(rows), columns=tuple(shown))
 
 
-def _says(column: Column) -> bool:
-    return any(column.values) if column.number else any(column.texts)
-
-
-def _figures(declared: Figure[R], rows: Sequence[R]) -> Column:
-    values = [declared.value(row) for row in rows]
-    return Column(
-        title=declared.title,
-        hint=declared.hint,
-        alarm=declared.alarm,
-        number=True,
-        texts=tuple(
-            "" if math.isnan(v) or (declared.blank and not v) else declared.written(v)
+def _cells(column: Column[R], rows: Sequence[R]) -> Cells:
+    values = [column.value(row) for row in rows]
+    return Cells(
+        title=column.title,
+        hint=column.hint,
+        alarm=column.alarm,
+        number=not column.text,
+        texts=tuple(column.write_value(value) for value in values),
+        # six digits are more than a text shows, and take half of the space
+        values=()
+        if column.text
+        else tuple(
+            float(f"{v:.6g}") if not isinstance(v, str) and math.isfinite(v) else None
             for v in values
         ),
-        # six digits are more than a text shows, and take half of the space
-        values=tuple(float(f"{v:.6g}") if math.isfinite(v) else None for v in values),
-        titles={},
-    )
-
-
-def _words(declared: Words[R], rows: Sequence[R]) -> Column:
-    words = [declared.words(row) for row in rows]
-    return Column(
-        title=declared.title,
-        hint=declared.hint,
-        alarm=False,
-        number=False,
-        texts=tuple(short_name(word) if word else "" for word in words),
         titles={
-            place: printable(word[:LONGEST_TITLE])
-            for place, word in enumerate(words)
-            if len(word) > LONGEST_NAME
+            place: terminal_safe(value[:LONGEST_TITLE])
+            for place, value in enumerate(values)
+            if isinstance(value, str) and len(value) > column.longest
         },
     )

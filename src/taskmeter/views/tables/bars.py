@@ -13,8 +13,8 @@ from rich.text import Text
 
 from taskmeter.snapshots.expected import Remaining
 from taskmeter.snapshots.progress import Bar
-from taskmeter.views.tables.cells import duration, short_name
-from taskmeter.views.tables.columns import REST
+from taskmeter.text import duration, short_name
+from taskmeter.views.tables.prefixes import REST
 from taskmeter.views.tables.time_left import rough, time_left
 
 #: Prefixes that have a bar of their own.

@@ -9,16 +9,8 @@ from dataclasses import dataclass
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, GroupStats
-from taskmeter.views.tables.cells import (
-    count,
-    duration,
-    instant,
-    printable,
-    seconds,
-    short_name,
-    shorten,
-)
-from taskmeter.views.tables.columns import Column
+from taskmeter.text import duration, instant, size
+from taskmeter.views.tables.column import Column, counts, seconds
 from taskmeter.views.tables.spread import Spread, spreads
 
 #: Characters for what is not the group's own name.
@@ -39,13 +31,14 @@ class GroupRow:
         Its figures.
     spread
         Of the durations of its ok attempts.
-    now
-        When the snapshot was taken.
+    start, now
+        When the snapshot begins, and when it was taken.
     """
 
     group: str
     stats: GroupStats
     spread: Spread
+    start: float
     now: float
 
 
@@ -57,7 +50,7 @@ def _by(figure: Callable[[GroupRow], float]) -> Callable[[GroupRow], tuple[float
     return key
 
 
-#: ``{name: sort key}``, with names that `taskmeter.views.columns.SORTS` has, too.
+#: ``{name: sort key}``, with names that `taskmeter.views.tables.prefixes.SORTS` has, too.
 GROUP_SORTS: dict[str, Callable[[GroupRow], tuple[float, str]]] = {
     "compute": _by(lambda r: r.stats.compute_seconds),
     "mean": _by(lambda r: r.spread.mean),
@@ -79,40 +72,75 @@ def group_rows(snapshot: Snapshot, *, sort: str = "compute") -> tuple[GroupRow, 
         One of `GROUP_SORTS`.
     """
     durations = [stats.durations.get(COMPUTE, _EMPTY) for stats in snapshot.groups.values()]
-    found = [
-        GroupRow(group=name, stats=stats, spread=spread, now=snapshot.at)
+    rows = [
+        GroupRow(group=name, stats=stats, spread=spread, start=snapshot.start, now=snapshot.at)
         for (name, stats), spread in zip(snapshot.groups.items(), spreads(durations), strict=True)
     ]
-    return tuple(sorted(found, key=GROUP_SORTS[sort]))
+    return tuple(sorted(rows, key=GROUP_SORTS[sort]))
 
 
-def _aside(text: str) -> str:
-    return shorten(printable(text[: 4 * _LONGEST_ASIDE]), _LONGEST_ASIDE)
+def _relative(seconds: float) -> str:
+    return f"+{duration(seconds)}" if seconds >= 0 else f"-{duration(-seconds)}"
 
 
 #: The columns, from left to right.
 GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
-    Column(title="group", cell=lambda r: short_name(r.group), rank=0, least=24, text=True),
-    Column(title="prefix", cell=lambda r: _aside(r.stats.prefix), rank=10, text=True),
+    Column(
+        title="group",
+        hint="One operation on a collection, or one call of map.",
+        value=lambda r: r.group or "''",
+        rank=0,
+        least=24,
+        always=True,
+    ),
+    Column(
+        title="prefix",
+        hint="The prefix it belongs to.",
+        value=lambda r: r.stats.prefix,
+        rank=10,
+        longest=_LONGEST_ASIDE,
+    ),
     Column(
         title="span",
-        cell=lambda r: _aside(" > ".join(r.stats.span)),
+        hint="The span that Dask counts it under.",
+        value=lambda r: " > ".join(r.stats.span),
         rank=9,
-        shown=lambda r: bool(r.stats.span),
-        text=True,
+        longest=_LONGEST_ASIDE,
     ),
-    Column(title="first start", cell=lambda r: instant(r.stats.first_start, r.now), rank=7),
-    Column(title="wall", cell=lambda r: duration(r.stats.wall_seconds), rank=1),
-    Column(title="compute", cell=lambda r: duration(r.stats.compute_seconds), rank=0),
-    Column(title="count", cell=lambda r: count(r.spread.count), rank=2),
     Column(
-        title="failed",
-        cell=lambda r: count(r.stats.failed_durations.count),
-        rank=3,
-        shown=lambda r: r.stats.failed_durations.count > 0,
+        title="first start", value=lambda r: instant(r.stats.first_start, r.now), rank=7, right=True
+    ),
+    Column(
+        title="started",
+        hint="When its first attempt started, counted from the beginning of this report.",
+        value=lambda r: r.stats.first_start - r.start,
+        write=_relative,
+    ),
+    seconds("wall", "From its first start to its last stop.", lambda r: r.stats.wall_seconds, 1),
+    seconds(
+        "compute",
+        "The seconds of its ok and failed attempts, added up.",
+        lambda r: r.stats.compute_seconds,
+        0,
+        always=True,
+    ),
+    counts("ok", "Attempts that ended well.", lambda r: r.spread.count, 2, always=True),
+    counts(
+        "failed",
+        "Attempts that failed.",
+        lambda r: r.stats.failed_durations.count,
+        3,
         alarm=True,
     ),
-    Column(title="mean", cell=lambda r: seconds(r.spread.mean), rank=8),
-    Column(title="p50", cell=lambda r: seconds(r.spread.p50), rank=5),
-    Column(title="p95", cell=lambda r: seconds(r.spread.p95), rank=4),
+    seconds("mean", "Mean duration.", lambda r: r.spread.mean, 8, blank=False),
+    seconds("p50", "The median.", lambda r: r.spread.p50, 5, blank=False),
+    seconds("p95", "5 of 100 took more.", lambda r: r.spread.p95, 4, blank=False),
+    Column(
+        title="output",
+        hint="The size of all its results.",
+        value=lambda r: r.stats.output_bytes.sum,
+        write=size,
+        rank=11,
+        blank=True,
+    ),
 )

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.tables.cells import duration, printable, short_name, shorten
-from taskmeter.views.tables.columns import Column
+from taskmeter.views.tables.column import Column, nan_for_none, seconds
 
 #: What a place in the code is cut to.
 _LONGEST_FRAME = 60
@@ -39,18 +38,10 @@ def stalled_rows(snapshot: Snapshot, threshold_seconds: float) -> tuple[StalledR
 
 #: The columns, from left to right.
 STALLED_COLUMNS: tuple[Column[StalledRow], ...] = (
-    Column(
-        title="stalled task", cell=lambda r: short_name(r.attempt.key), rank=0, least=24, text=True
-    ),
-    Column(title="worker", cell=lambda r: short_name(r.attempt.worker), rank=4, text=True),
-    Column(title="age", cell=lambda r: duration(r.age_seconds), rank=3),
-    Column(title="still for", cell=lambda r: duration(r.attempt.still_seconds), rank=1),
-    Column(title="CPU", cell=lambda r: duration(r.attempt.cpu_seconds), rank=5),
-    Column(
-        title="at",
-        cell=lambda r: shorten(printable(r.attempt.frame), _LONGEST_FRAME),
-        rank=2,
-        shown=lambda r: bool(r.attempt.frame),
-        text=True,
-    ),
+    Column(title="stalled task", value=lambda r: r.attempt.key, rank=0, least=24),
+    Column(title="worker", value=lambda r: r.attempt.worker, rank=4),
+    seconds("age", "", lambda r: r.age_seconds, 3),
+    seconds("still for", "", lambda r: r.attempt.still_seconds, 1),
+    seconds("CPU", "", lambda r: nan_for_none(r.attempt.cpu_seconds), 5, blank=False),
+    Column(title="at", value=lambda r: r.attempt.frame, rank=2, longest=_LONGEST_FRAME),
 )

@@ -4,41 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
 
-from taskmeter.attempts.attempt import OTHER, OUTCOMES, STALLED_SECONDS
-from taskmeter.attempts.idle_reasons import (
-    NO_TASK,
-    OVERHEAD,
-    PAUSED,
-    RESOURCES,
-    SCHEDULER,
-    TRANSFER,
-    UNKNOWN,
-)
+from taskmeter.attempts.attempt import OTHER, STALLED_SECONDS
+from taskmeter.catalogue.words import RECOMPUTED, WASTE
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.views.tables.cells import duration, percentage, short_name
-
-#: ``{reason: what a thread did}`` that was idle for this reason.
-IDLE: Final[Mapping[str, str]] = {
-    TRANSFER: "waiting for transfers",
-    PAUSED: "on paused workers",
-    RESOURCES: "waiting for resources",
-    OVERHEAD: "starting tasks and storing results",
-    SCHEDULER: "waiting for the scheduler",
-    NO_TASK: "without a task to run",
-    UNKNOWN: "for reasons that nobody metered",
-}
-
-#: ``{outcome: what became of attempts}`` whose time was wasted.
-WASTED: Final[Mapping[str, str]] = {
-    "failed": "attempts that failed",
-    "cancelled": "cancelled attempts",
-    "rescheduled": "rescheduled attempts",
-    "lost": "attempts lost with their worker",
-}
+from taskmeter.text import duration, percentage, short_name
+from taskmeter.views.tables.capacity import idle_parts, wasted_seconds
 
 #: Reasons to be idle that are named; the others are added up.
 _REASONS = 3
@@ -58,12 +31,12 @@ def sentences(snapshot: Snapshot) -> tuple[str, ...]:
 
     Percentages of capacity are of its thread seconds, those of waste of its compute seconds.
     """
-    found = [_capacity(snapshot)]
+    parts = [_capacity]
     if snapshot.prefixes:
-        found += [_costliest(snapshot), _slowest(snapshot), _stragglers(snapshot)]
-        found += [_waste(snapshot), _recomputed(snapshot), _cpu(snapshot), _running(snapshot)]
-    found += [_unmetered(snapshot), _trouble(snapshot)]
-    return tuple(sentence for sentence in found if sentence)
+        parts += [_costliest, _slowest, _stragglers, _waste, _only_failed, _recomputed]
+        parts += [_cpu, _running]
+    parts += [_unmetered, _trouble]
+    return tuple(sentence for part in parts if (sentence := part(snapshot)))
 
 
 def _capacity(snapshot: Snapshot) -> str:
@@ -78,15 +51,13 @@ def _capacity(snapshot: Snapshot) -> str:
 
 
 def _idle(snapshot: Snapshot) -> str:
-    whole = snapshot.thread_seconds
-    reasons = sorted(snapshot.idle_seconds.items(), key=lambda item: (-item[1], item[0]))
-    worth = [(reason, s / whole) for reason, s in reasons if s / whole >= _LEAST]
+    parts = idle_parts(snapshot.idle_seconds, snapshot.thread_seconds, _LEAST)
     if not snapshot.idle_seconds:
         return ""
-    if not worth:
+    if not parts:
         return "; its threads were hardly ever idle"
-    named = [f"{percentage(share)} idle {IDLE.get(r, r)}" for r, share in worth[:_REASONS]]
-    rest = math.fsum(share for _, share in worth[_REASONS:])
+    named = [f"{percentage(share)} idle {words}" for words, share in parts[:_REASONS]]
+    rest = math.fsum(share for _, share in parts[_REASONS:])
     if rest:
         named.append(f"{percentage(rest)} idle for other reasons")
     return "; " + ", ".join(named)
@@ -146,26 +117,41 @@ def _stragglers(snapshot: Snapshot) -> str:
 
 def _waste(snapshot: Snapshot) -> str:
     every = snapshot.prefixes
-    by_outcome = {
-        o: math.fsum(p.attempts[o].seconds for p in every.values()) for o in OUTCOMES if o != "ok"
-    }
     ended = sum(p.ended for p in every.values())
     bad = sum(p.ended - p.attempts["ok"].count for p in every.values())
+    by_outcome = {kind: s for kind, s in wasted_seconds(snapshot).items() if kind != RECOMPUTED}
     wasted = math.fsum(by_outcome.values())
     if not bad:
         return "Nothing was wasted: every attempt that ended, ended well." if ended else ""
     if not wasted:
         return f"{_many(bad, 'attempt')} did not end well, but cost no time."
     parts = []
-    for outcome, seconds in sorted(by_outcome.items(), key=lambda item: -item[1]):
-        if seconds:
-            worst = _largest({n: p.attempts[outcome].seconds for n, p in every.items()})
-            share = every[worst].attempts[outcome].seconds / seconds
-            whose = f"of {_name(worst)}" if share > 0.995 else f"above all of {_name(worst)}"
-            parts.append(f"{duration(seconds)} on {WASTED[outcome]} ({whose})")
+    for outcome, seconds in by_outcome.items():
+        worst = _largest({n: p.attempts[outcome].seconds for n, p in every.items()})
+        share = every[worst].attempts[outcome].seconds / seconds
+        whose = f"of {_name(worst)}" if share > 0.995 else f"above all of {_name(worst)}"
+        parts.append(f"{duration(seconds)} on {WASTE[outcome]} ({whose})")
     # in a window, attempts may end that did most of their work before it
     whole = max(snapshot.compute_seconds, wasted)
     return f"{percentage(wasted / whole)} of compute was wasted: {', '.join(parts)}."
+
+
+def _only_failed(snapshot: Snapshot) -> str:
+    failed = {
+        n: p.attempts["failed"].count
+        for n, p in snapshot.prefixes.items()
+        if p.attempts["failed"].count and not p.attempts["ok"].count and n != OTHER
+    }
+    if not failed:
+        return ""
+    name = _largest(failed)
+    d = snapshot.prefixes[name].failed_durations
+    half = f", half of them within {duration(d.quantile(0.5))}" if d.count > 1 else ""
+    others = f"; so it is with {_many(len(failed) - 1, 'other prefix', 'other prefixes')}"
+    return (
+        f"No attempt of {_name(name)} ended well: {failed[name]:,} failed{half}"
+        f"{others if len(failed) > 1 else ''}."
+    )
 
 
 def _recomputed(snapshot: Snapshot) -> str:
@@ -252,5 +238,5 @@ def _name(prefix: str) -> str:
     return "what is beyond the cap" if prefix == OTHER else short_name(prefix)
 
 
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _many(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from taskmeter.snapshots.expected import LateAttempt, Remaining
-from taskmeter.views.tables.cells import duration, short_name
-from taskmeter.views.tables.columns import Column
+from taskmeter.text import short_name
+from taskmeter.views.tables.column import Column, nan_for_none, seconds
 
 #: So many attempts are named at most.
 _NAMED = 3
@@ -75,17 +75,10 @@ def _rounded(seconds: float) -> tuple[str, str]:
 
 #: The columns of late attempts, from left to right.
 LATE_COLUMNS: tuple[Column[LateAttempt], ...] = (
-    Column(title="late task", cell=lambda late: short_name(late.key), rank=0, least=24, text=True),
-    Column(title="worker", cell=lambda late: short_name(late.worker), rank=4, text=True),
-    Column(title="age", cell=lambda late: duration(late.age_seconds), rank=1),
-    Column(title="expected", cell=lambda late: duration(late.expected_seconds), rank=2),
-    Column(title="cause", cell=lambda late: late.cause, rank=3, text=True),
-    Column(
-        title="hung",
-        cell=lambda late: "yes" if late.hung else "",
-        rank=5,
-        shown=lambda late: late.hung,
-        alarm=True,
-        text=True,
-    ),
+    Column(title="late task", value=lambda late: late.key, rank=0, least=24),
+    Column(title="worker", value=lambda late: late.worker, rank=4),
+    seconds("age", "", lambda late: late.age_seconds, 1),
+    seconds("expected", "", lambda late: nan_for_none(late.expected_seconds), 2),
+    Column(title="cause", value=lambda late: late.cause, rank=3),
+    Column(title="hung", value=lambda late: "yes" if late.hung else "", rank=5, alarm=True),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.snapshots.stats import Transfers
-from taskmeter.views.tables.cells import bandwidth, count, duration, seconds, short_name, size
-from taskmeter.views.tables.columns import Column
+from taskmeter.text import bandwidth, duration, size
+from taskmeter.views.tables.column import Column, counts, seconds
 from taskmeter.views.tables.spread import Spread, spreads
 
 #: What stands for the pairs that are not kept apart.
@@ -21,7 +22,7 @@ class Moved:
 
     Parameters
     ----------
-    what
+    quantity
         ``bytes``, ``seconds`` or ``bandwidth``.
     spread
         Its figures, one value a transfer.
@@ -29,28 +30,28 @@ class Moved:
         The largest value.
     """
 
-    what: str
+    quantity: str
     spread: Spread
     maximum: float
 
     def figure(self, number: float) -> str:
         """Return a number of this unit as the text of a cell."""
-        return _UNITS[self.what](number)
+        return "" if math.isnan(number) else _UNITS[self.quantity](number)
 
 
 _UNITS: Mapping[str, Callable[[float], str]] = {
     "bytes": size,
-    "seconds": seconds,
+    "seconds": duration,
     "bandwidth": bandwidth,
 }
 
 
 def moved(transfers: Transfers) -> tuple[Moved, ...]:
     """Return a row for bytes, for seconds and for bandwidth."""
-    every = {what: getattr(transfers, what) for what in _UNITS}
+    every = {quantity: getattr(transfers, quantity) for quantity in _UNITS}
     return tuple(
-        Moved(what=what, spread=spread, maximum=distribution.maximum)
-        for (what, distribution), spread in zip(
+        Moved(quantity=quantity, spread=spread, maximum=distribution.maximum)
+        for (quantity, distribution), spread in zip(
             every.items(), spreads(tuple(every.values())), strict=True
         )
     )
@@ -94,35 +95,56 @@ def pair_rows(transfers: Transfers) -> tuple[PairRow, ...]:
 
 
 def _worker(address: str) -> str:
-    return _OTHERS if address == OTHER else short_name(address)
+    return _OTHERS if address == OTHER else address
+
+
+def _moved(title: str, read: Callable[[Moved], float], rank: int) -> Column[Moved]:
+    # each row has another unit
+    return Column(title=title, value=lambda r: r.figure(read(r)), rank=rank, right=True)
 
 
 #: The columns of `Moved`, from left to right.
 MOVED_COLUMNS: tuple[Column[Moved], ...] = (
-    Column(title="all transfers", cell=lambda r: r.what, rank=0, text=True),
-    Column(title="count", cell=lambda r: count(r.spread.count), rank=1),
-    Column(
-        title="total",
-        # bandwidths do not add up
-        cell=lambda r: "" if r.what == "bandwidth" else r.figure(r.spread.total),
-        rank=0,
-    ),
-    Column(title="mean", cell=lambda r: r.figure(r.spread.mean), rank=2),
-    Column(title="std", cell=lambda r: r.figure(r.spread.std), rank=9),
-    Column(title="p5", cell=lambda r: r.figure(r.spread.p5), rank=8),
-    Column(title="p50", cell=lambda r: r.figure(r.spread.p50), rank=3),
-    Column(title="p95", cell=lambda r: r.figure(r.spread.p95), rank=4),
-    Column(title="p99", cell=lambda r: r.figure(r.spread.p99), rank=5),
-    Column(title="max", cell=lambda r: r.figure(r.maximum), rank=6),
+    Column(title="all transfers", value=lambda r: r.quantity, rank=0, always=True),
+    counts("count", "", lambda r: r.spread.count, 1),
+    # bandwidths do not add up
+    _moved("total", lambda r: math.nan if r.quantity == "bandwidth" else r.spread.total, 0),
+    _moved("mean", lambda r: r.spread.mean, 2),
+    _moved("std", lambda r: r.spread.std, 9),
+    _moved("p5", lambda r: r.spread.p5, 8),
+    _moved("p50", lambda r: r.spread.p50, 3),
+    _moved("p95", lambda r: r.spread.p95, 4),
+    _moved("p99", lambda r: r.spread.p99, 5),
+    _moved("max", lambda r: r.maximum, 6),
 )
 
 #: The columns of `PairRow`, from left to right.
 PAIR_COLUMNS: tuple[Column[PairRow], ...] = (
-    Column(title="from", cell=lambda r: _worker(r.source), rank=0, text=True),
-    Column(title="to", cell=lambda r: _worker(r.destination), rank=0, text=True),
-    Column(title="count", cell=lambda r: count(r.seconds.count), rank=1),
-    Column(title="bytes", cell=lambda r: size(r.bytes.total), rank=2),
-    Column(title="seconds", cell=lambda r: duration(r.seconds.total), rank=3),
-    Column(title="bandwidth p5", cell=lambda r: bandwidth(r.bandwidth.p5), rank=5),
-    Column(title="bandwidth p50", cell=lambda r: bandwidth(r.bandwidth.p50), rank=4),
+    Column(title="from", hint="The worker that sent.", value=lambda r: _worker(r.source), rank=0),
+    Column(
+        title="to", hint="The worker that received.", value=lambda r: _worker(r.destination), rank=0
+    ),
+    counts("count", "Transfers.", lambda r: r.seconds.count, 1),
+    Column(
+        title="bytes",
+        hint="All that was sent.",
+        value=lambda r: r.bytes.total,
+        write=size,
+        rank=2,
+    ),
+    seconds("seconds", "The time of all transfers, added up.", lambda r: r.seconds.total, 3),
+    Column(
+        title="bandwidth p5",
+        hint="5 of 100 transfers were slower.",
+        value=lambda r: r.bandwidth.p5,
+        write=bandwidth,
+        rank=5,
+    ),
+    Column(
+        title="bandwidth p50",
+        hint="Half of them were slower.",
+        value=lambda r: r.bandwidth.p50,
+        write=bandwidth,
+        rank=4,
+    ),
 )

@@ -13,19 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import duration, percentage, short_name
 from taskmeter.views.tables.capacity import capacity_line, waste_line
-from taskmeter.views.tables.cells import duration, percentage, short_name, shorten
-from taskmeter.views.tables.columns import (
-    COLUMNS,
-    REST,
-    Column,
-    Row,
-    Summary,
-    columns,
-    rows,
-    summary,
-)
+from taskmeter.views.tables.column import Column, fitting
 from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
+from taskmeter.views.tables.prefixes import COLUMNS, REST, Row, Summary, needed, rows, summary
 from taskmeter.views.tables.stalled import STALLED_COLUMNS, stalled_rows
 from taskmeter.views.tables.time_left import LATE_COLUMNS, left_line
 from taskmeter.views.tables.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
@@ -76,17 +68,16 @@ def table(
     top
         Rows there are; the prefixes that do not fit share one.
     sort
-        One of `taskmeter.views.columns.SORTS`.
+        One of `taskmeter.views.tables.prefixes.SORTS`.
     of
         The columns to choose from.
     """
-    measures = {c.measure: None for c in of if c.measure}
-    those = rows(snapshot, earlier, top=top, sort=sort, measures=tuple(measures))
-    return grid(those, of, width=width, dim=lambda row: row.prefix == REST)
+    shown = rows(snapshot, earlier, top=top, sort=sort, measures=needed(of))
+    return grid(shown, of, width=width, dim=lambda row: row.prefix == REST)
 
 
 def grid(
-    those: Sequence[R],
+    shown: Sequence[R],
     of: Sequence[Column[R]],
     *,
     width: int,
@@ -96,7 +87,7 @@ def grid(
 
     Parameters
     ----------
-    those
+    shown
         The rows.
     of
         The columns to choose from.
@@ -105,9 +96,9 @@ def grid(
     dim
         Tells which rows are not worth the same attention.
     """
-    chosen = columns(those, of, width=width, gap=_GAP)
-    room = _room(chosen, those, width)
-    found = Table(
+    chosen = fitting(shown, of, width=width, gap=_GAP)
+    room = _room(chosen, shown, width)
+    printed = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=(0, _GAP - 1, 0, 0),
@@ -115,30 +106,28 @@ def grid(
         header_style="bold",
     )
     for column in chosen:
-        found.add_column(
+        printed.add_column(
             Text(column.title),
             justify="left" if column.text else "right",
             no_wrap=True,
             overflow="crop",
         )
-    for row in those:
-        found.add_row(
+    for row in shown:
+        printed.add_row(
             *(_cell(column, row, room) for column in chosen),
             style="dim" if dim(row) else None,
         )
-    return found
+    return printed
 
 
-def _room(chosen: Sequence[Column[R]], those: Sequence[R], width: int) -> int:
+def _room(chosen: Sequence[Column[R]], shown: Sequence[R], width: int) -> int:
     """Return the characters that the other columns leave to the one that can be cut."""
-    fixed = sum(c.width(those) for c in chosen if c.least is None)
+    fixed = sum(c.width(shown) for c in chosen if c.least is None)
     return width - fixed - _GAP * (len(chosen) - 1)
 
 
 def _cell(column: Column[R], row: R, room: int) -> Text:
-    text = column.cell(row)
-    if column.least is not None:
-        text = shorten(text, max(room, 1))
+    text = column.cell(row, None if column.least is None else max(room, 1))
     return Text(text, style="red" if column.alarm and text else "")
 
 
@@ -163,8 +152,8 @@ def summary_line(figures: Summary) -> str:
     return " | ".join(parts)
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def view(
@@ -206,9 +195,9 @@ def stalled_view(
     snapshot: Snapshot, threshold_seconds: float, *, title: str, width: int, top: int | None = None
 ) -> Group:
     """Return a title and a table of the attempts that have stood still for so long."""
-    those = stalled_rows(snapshot, threshold_seconds)
-    if those:
-        return Group(_title(title), Text(""), *_first(those, STALLED_COLUMNS, width, top, "Tasks"))
+    shown = stalled_rows(snapshot, threshold_seconds)
+    if shown:
+        return Group(_title(title), Text(""), *_first(shown, STALLED_COLUMNS, width, top, "Tasks"))
     if snapshot.running and all(a.cpu_seconds is None for a in snapshot.running):
         return Group(_title(title), Text("CPU time cannot be measured on these workers."))
     return Group(_title(title), Text(f"No task has stood still for {duration(threshold_seconds)}."))
@@ -223,10 +212,10 @@ def groups_view(
     sort: str = "compute",
 ) -> Group:
     """Return a title and a table with one row a group; parameters as for `view`."""
-    those = group_rows(snapshot, sort=sort)
-    if not those:
+    shown = group_rows(snapshot, sort=sort)
+    if not shown:
         return Group(_title(title), Text("No task of any group has ended yet."))
-    return Group(_title(title), Text(""), *_first(those, GROUP_COLUMNS, width, top, "Groups"))
+    return Group(_title(title), Text(""), *_first(shown, GROUP_COLUMNS, width, top, "Groups"))
 
 
 def transfers_view(snapshot: Snapshot, *, title: str, width: int, top: int | None = None) -> Group:
@@ -246,13 +235,13 @@ def _title(title: str) -> Text:
 
 
 def _first(
-    those: Sequence[R], of: Sequence[Column[R]], width: int, top: int | None, what: str
+    shown: Sequence[R], of: Sequence[Column[R]], width: int, top: int | None, noun: str
 ) -> list[Any]:
     """Return the table of the first rows, and say how many there are beyond them."""
-    found: list[Any] = [grid(those[:top], of, width=width)]
-    if top is not None and len(those) > top:
-        found.append(Text(f"{what} not shown: {len(those) - top:,}; --top shows more"))
-    return found
+    parts: list[Any] = [grid(shown[:top], of, width=width)]
+    if top is not None and len(shown) > top:
+        parts.append(Text(f"{noun} not shown: {len(shown) - top:,}; --top shows more"))
+    return parts
 
 
 def line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:

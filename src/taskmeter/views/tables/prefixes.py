@@ -1,25 +1,24 @@
-"""What the tables show: a snapshot as sorted rows, and the columns as data."""
+"""The table of prefixes: a snapshot as sorted rows, and the columns as data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
 
+from taskmeter.catalogue.words import WASTE
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
-from taskmeter.views.tables.cells import count, duration, percentage, seconds, short_name, size
+from taskmeter.text import duration, size
+from taskmeter.views.tables.column import Column, counts, nan_for_none, seconds, shares
 from taskmeter.views.tables.spread import Spread, spreads
-
-R = TypeVar("R")
 
 #: What the row of all prefixes beyond the top is called.
 REST = "(the rest)"
 
-#: Where tasks wait, as `PrefixStats.waits` has it, and what the tables call it.
-STAGES: Mapping[str, str] = {"queued": "queued", "no-worker": "no worker", "worker": "wait"}
+#: Where tasks wait, as `PrefixStats.waits` has it.
+_STAGES = ("queued", "no-worker", "worker")
 
 _NOTHING = PrefixStats()
 _EMPTY = Distribution()
@@ -35,7 +34,8 @@ MEASURES: Mapping[str, Callable[[PrefixStats], Distribution]] = {
     "compute": lambda stats: stats.durations.get(COMPUTE, _EMPTY),
     "recent": lambda stats: stats.recent,
     "output": lambda stats: stats.output_bytes,
-    **{stage: _wait(stage) for stage in STAGES},
+    "failed": lambda stats: stats.failed_durations,
+    **{stage: _wait(stage) for stage in _STAGES},
 }
 
 
@@ -46,7 +46,7 @@ class Row:
     Parameters
     ----------
     prefix
-        Its name, exactly as Dask has it; `name` is the printable form.
+        Its name, exactly as Dask has it.
     stats
         Its figures.
     rate
@@ -73,44 +73,6 @@ class Row:
     def spread(self, measure: str) -> Spread:
         """Return the spread of a measure; one of nothing if it was not asked for."""
         return self.spreads.get(measure, _UNKNOWN)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Generic[R]):
-    """One column: its title, and what it shows of a row.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    cell
-        Gives the text for a row.
-    rank
-        Where space is short, the columns with the highest rank go first.
-    shown
-        The column appears only if this holds for some row; None for always.
-    alarm
-        What it shows is bad news.
-    least
-        Characters to which it is cut before columns of higher rank go; None if it stands whole.
-    text
-        It holds words, which begin at its left edge; numbers end at its right edge.
-    measure
-        The one of `MEASURES` that it needs; empty for none.
-    """
-
-    title: str
-    cell: Callable[[R], str]
-    rank: int
-    shown: Callable[[R], bool] | None = None
-    alarm: bool = False
-    least: int | None = None
-    text: bool = False
-    measure: str = ""
-
-    def width(self, those: Sequence[R]) -> int:
-        """Return the characters it needs to show some rows whole."""
-        return max([len(self.title), *(len(self.cell(row)) for row in those)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,16 +131,21 @@ def rows(
     sort
         One of `SORTS`.
     measures
-        Those of `MEASURES` of which the rows need the spread.
+        Those of `MEASURES` of which the rows need the spread; see `needed`.
     """
     rates = _rates(snapshot, earlier)
-    found = [_row(name, stats, snapshot, rates) for name, stats in snapshot.prefixes.items()]
+    every = [_row(name, stats, snapshot, rates) for name, stats in snapshot.prefixes.items()]
     if sort in _SPREAD_SORTS:
-        found = _measured(found, ("compute",))
-    found.sort(key=SORTS[sort])
-    if top is not None and len(found) > top:
-        found = [*found[:top], _together(found[top:])]
-    return tuple(_measured(found, measures))
+        every = _measured(every, ("compute",))
+    every.sort(key=SORTS[sort])
+    if top is not None and len(every) > top:
+        every = [*every[:top], _together(every[top:])]
+    return tuple(_measured(every, measures))
+
+
+def needed(columns: Sequence[Column[Row]]) -> tuple[str, ...]:
+    """Return the measures that some columns need."""
+    return tuple({column.measure: None for column in columns if column.measure})
 
 
 def summary(snapshot: Snapshot, earlier: Snapshot | None = None) -> Summary:
@@ -236,24 +203,24 @@ def _cpu_share(stats: PrefixStats) -> float:
     return min(1.0, stats.cpu_seconds / whole) if whole and stats.cpu_seconds else math.nan
 
 
-def _measured(those: Sequence[Row], measures: Collection[str]) -> list[Row]:
+def _measured(rows: Sequence[Row], measures: Collection[str]) -> list[Row]:
     """Return rows that know their spreads, all of them computed at once."""
     if not measures:
-        return list(those)
-    found = iter(spreads([MEASURES[m](row.stats) for row in those for m in measures]))
-    return [replace(row, spreads={m: next(found) for m in measures}) for row in those]
+        return list(rows)
+    computed = iter(spreads([MEASURES[m](row.stats) for row in rows for m in measures]))
+    return [replace(row, spreads={m: next(computed) for m in measures}) for row in rows]
 
 
-def _together(those: Sequence[Row]) -> Row:
-    ages = [r.oldest_seconds for r in those if r.oldest_seconds is not None]
-    first, *others = (r.stats for r in those)
+def _together(rows: Sequence[Row]) -> Row:
+    ages = [r.oldest_seconds for r in rows if r.oldest_seconds is not None]
+    first, *others = (r.stats for r in rows)
     stats = first.merge(*others)
     return Row(
         prefix=REST,
         stats=stats,
         cpu_share=_cpu_share(stats),
-        rate=math.fsum(r.rate for r in those),
-        share=math.fsum(r.share for r in those),
+        rate=math.fsum(r.rate for r in rows),
+        share=math.fsum(r.share for r in rows),
         oldest_seconds=max(ages, default=None),
     )
 
@@ -292,149 +259,144 @@ SORTS: dict[str, Callable[[Row], tuple[float, float, str]]] = {
 # Columns
 
 
-def _ended(outcome: str, title: str, rank: int) -> Column[Row]:
-    return Column(
-        title=title,
-        cell=lambda r: count(r.stats.attempts[outcome].count),
-        rank=rank,
-        shown=None if outcome == "ok" else lambda r: r.stats.attempts[outcome].count > 0,
+def _outcome(outcome: str, rank: int) -> Column[Row]:
+    return counts(
+        outcome,
+        f"The number of {WASTE.get(outcome, 'attempts that ended well')}.",
+        lambda r: r.stats.attempts[outcome].count,
+        rank,
+        always=outcome == "ok",
         alarm=outcome != "ok",
     )
 
 
 def _spread(
     title: str,
+    hint: str,
     read: Callable[[Spread], float],
     rank: int,
+    *,
     measure: str = "compute",
-    cell: Callable[[float], str] = seconds,
+    detail: bool = True,
 ) -> Column[Row]:
     return Column(
         title=title,
-        cell=lambda r: cell(read(r.spread(measure))),
+        hint=hint,
+        value=lambda r: read(r.spread(measure)),
+        write=size if measure == "output" else duration,
         rank=rank,
-        shown=lambda r: r.spread(measure).count > 0,
+        detail=detail,
         measure=measure,
     )
 
 
-def _waits(stage: str, title: str, rank: int) -> tuple[Column[Row], Column[Row]]:
+def _waits(stage: str, title: str, where: str) -> tuple[Column[Row], Column[Row]]:
     return (
-        _spread(f"{title} p50", lambda spread: spread.p50, rank, stage),
-        _spread(f"{title} p95", lambda spread: spread.p95, rank, stage),
+        _spread(f"{title} p50", f"Half waited longer {where}.", lambda s: s.p50, 17, measure=stage),
+        _spread(
+            f"{title} p95", f"5 of 100 waited longer {where}.", lambda s: s.p95, 17, measure=stage
+        ),
     )
 
 
-_MEAN = _spread("mean", lambda spread: spread.mean, 9)
-_P50 = _spread("p50", lambda spread: spread.p50, 7)
-_P95 = _spread("p95", lambda spread: spread.p95, 6)
-_P99 = _spread("p99", lambda spread: spread.p99, 10)
-
-
-def _expected(row: Row) -> float:
-    return math.nan if row.stats.expected is None else row.stats.expected.seconds
-
-
-_EXPECTED: Column[Row] = Column(
-    title="expected",
-    cell=lambda r: seconds(_expected(r)),
-    rank=16,
-    shown=lambda r: not math.isnan(_expected(r)),
-)
-
-_FIGURES: tuple[Column[Row], ...] = (
-    Column(title="task prefix", cell=lambda r: short_name(r.prefix), rank=0, least=24, text=True),
+#: The columns of prefixes, from left to right, for those who look closely and for the report.
+DETAILED: tuple[Column[Row], ...] = (
     Column(
-        title="running",
-        cell=lambda r: count(r.stats.executing),
-        rank=2,
-        shown=lambda r: r.stats.executing > 0,
+        title="task prefix",
+        hint="What Dask calls this kind of task.",
+        value=lambda r: r.prefix or "''",
+        rank=0,
+        least=24,
+        always=True,
     ),
-    Column(title="compute", cell=lambda r: duration(r.stats.compute_seconds), rank=0),
+    counts("running", "Attempts in flight.", lambda r: r.stats.executing, 2),
+    seconds(
+        "compute",
+        "Thread time of all attempts, those that still run included.",
+        lambda r: r.stats.compute_seconds,
+        0,
+        always=True,
+        blank=False,
+    ),
     Column(
         title="threads",
-        cell=lambda r: f"{r.rate:.2f}" if r.rate >= 0.005 else "",
+        hint="Threads that it keeps busy.",
+        value=lambda r: r.rate if r.rate >= 0.005 else math.nan,
+        write=lambda rate: f"{rate:.2f}",
         rank=4,
-        shown=lambda r: not math.isnan(r.rate),
     ),
-    Column(title="share", cell=lambda r: percentage(r.share), rank=8),
-    Column(
-        title="CPU",
-        cell=lambda r: "" if math.isnan(r.cpu_share) else percentage(r.cpu_share),
-        rank=8,
-        shown=lambda r: not math.isnan(r.cpu_share),
+    shares("share", "Its part of the capacity.", lambda r: r.share, 8),
+    shares(
+        "CPU",
+        "CPU time for each second of compute: the rest of it was waiting.",
+        lambda r: r.cpu_share,
+        8,
     ),
-    _ended("ok", "ok", 1),
-    _ended("failed", "failed", 1),
-    _ended("cancelled", "cancelled", 11),
-    _ended("rescheduled", "resched.", 12),
-    _ended("lost", "lost", 5),
-    Column(
-        title="wasted",
-        cell=lambda r: duration(r.stats.wasted_seconds or None),
-        rank=3,
-        shown=lambda r: r.stats.wasted_seconds > 0,
+    _outcome("ok", 1),
+    _outcome("failed", 1),
+    _outcome("cancelled", 11),
+    _outcome("rescheduled", 12),
+    _outcome("lost", 5),
+    seconds(
+        "wasted",
+        "Compute of attempts that did not end well.",
+        lambda r: r.stats.wasted_seconds,
+        3,
         alarm=True,
     ),
-    Column(
-        title="seceded",
-        cell=lambda r: duration(r.stats.seceded_seconds or None),
-        rank=14,
-        shown=lambda r: r.stats.seceded_seconds > 0,
+    seconds(
+        "recomputed",
+        "Compute that made results again that had been lost.",
+        lambda r: r.stats.recomputed_seconds,
+        18,
+        alarm=True,
+        detail=True,
+    ),
+    seconds(
+        "seceded",
+        "Time of attempts after they left the thread pool.",
+        lambda r: r.stats.seceded_seconds,
+        14,
+    ),
+    seconds(
+        "oldest",
+        "The age of its oldest attempt in flight.",
+        lambda r: nan_for_none(r.oldest_seconds),
+        13,
     ),
     Column(
-        title="oldest",
-        cell=lambda r: duration(r.oldest_seconds),
-        rank=13,
-        shown=lambda r: r.oldest_seconds is not None,
+        title="expected",
+        hint="What an attempt is expected to take.",
+        value=lambda r: math.nan if r.stats.expected is None else r.stats.expected.seconds,
+        write=duration,
+        rank=16,
     ),
-)
+    _spread("mean", "Mean duration of a task that ended well.", lambda s: s.mean, 9, detail=False),
+    _spread("std", "Standard deviation of these durations.", lambda s: s.std, 19),
+    _spread("p5", "5 of 100 took less.", lambda s: s.p5, 22),
+    _spread("p25", "A quarter took less.", lambda s: s.p25, 21),
+    _spread("p50", "Half took less: the median.", lambda s: s.p50, 7, detail=False),
+    _spread("p75", "A quarter took more.", lambda s: s.p75, 20),
+    _spread("p95", "5 of 100 took more.", lambda s: s.p95, 6, detail=False),
+    _spread("p99", "1 of 100 took more.", lambda s: s.p99, 10, detail=False),
+    Column(
+        title="max",
+        hint="The longest.",
+        value=lambda r: r.stats.durations[COMPUTE].maximum,
+        write=duration,
+        rank=23,
+        detail=True,
+    ),
+    _spread(
+        "failed p50", "Half of the attempts that failed took longer.", lambda s: s.p50, 15,
+        measure="failed",
+    ),
+    _spread("now", "The median of the last minutes.", lambda s: s.p50, 15, measure="recent"),
+    *_waits("queued", "queued", "in the scheduler's queue"),
+    *_waits("no-worker", "no worker", "for a worker that may run them"),
+    *_waits("worker", "wait", "on their worker, transfers included"),
+    _spread("output", "Mean size of a result.", lambda s: s.mean, 16, measure="output"),
+)  # fmt: skip
 
-#: The columns, from left to right.
-COLUMNS: tuple[Column[Row], ...] = (*_FIGURES, _EXPECTED, _MEAN, _P50, _P95, _P99)
-
-#: The same for those who look once, and closely.
-DETAILED: tuple[Column[Row], ...] = (
-    *_FIGURES,
-    _EXPECTED,
-    _MEAN,
-    _spread("std", lambda spread: spread.std, 19),
-    _spread("p5", lambda spread: spread.p5, 22),
-    _spread("p25", lambda spread: spread.p25, 21),
-    _P50,
-    _spread("p75", lambda spread: spread.p75, 20),
-    _P95,
-    _P99,
-    _spread("now", lambda spread: spread.p50, 15, "recent"),
-    *(column for stage, title in STAGES.items() for column in _waits(stage, title, 17)),
-    _spread("output", lambda spread: spread.mean, 16, "output", size),
-)
-
-
-def columns(
-    those: Sequence[R],
-    of: Sequence[Column[R]],
-    *,
-    width: int | None = None,
-    gap: int = 2,
-) -> tuple[Column[R], ...]:
-    """Return the columns that have something to say about some rows, as many as fit.
-
-    Parameters
-    ----------
-    those
-        The rows.
-    of
-        The columns to choose from.
-    width
-        Characters there are; None for any number. Two columns always stay.
-    gap
-        Characters between two columns.
-    """
-    chosen = [c for c in of if c.shown is None or any(map(c.shown, those))]
-    if width is None:
-        return tuple(chosen)
-    needs = {c.title: gap + min(c.width(those), c.least or 10**9) for c in chosen}
-    while len(chosen) > 2 and sum(needs[c.title] for c in chosen) > width + gap:
-        chosen.remove(max(chosen, key=lambda c: c.rank))
-    return tuple(chosen)
+#: The same for those who watch.
+COLUMNS: tuple[Column[Row], ...] = tuple(column for column in DETAILED if not column.detail)

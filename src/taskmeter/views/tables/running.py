@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from taskmeter.attempts.attempt import STALLED_SECONDS, InFlight
@@ -10,7 +11,7 @@ from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.views.figures.boxes import age, worker_names
+from taskmeter.views.tables.column import Column, seconds, shares
 
 #: Attempts that the table shows.
 MOST_ROWS = 40
@@ -88,6 +89,20 @@ class RunningTable:
     stalled: int
 
 
+def worker_names(snapshot: Snapshot) -> dict[str, str]:
+    """Return ``{address: what the worker is called}``: its name if no other has the same."""
+    times = Counter(worker.name for worker in snapshot.workers)
+    return {
+        worker.address: worker.name if worker.name and times[worker.name] == 1 else worker.address
+        for worker in snapshot.workers
+    }
+
+
+def age(attempt: InFlight, now: float) -> float:
+    """Return how long an attempt has been in flight."""
+    return max(0.0, now - attempt.start)
+
+
 def running_table(snapshot: Snapshot, most: int = MOST_ROWS) -> RunningTable:
     """Return the attempts in flight: stalled ones, then late ones, then the others by age."""
     prefixes = list({attempt.prefix: None for attempt in snapshot.running})
@@ -139,3 +154,23 @@ def _order(row: RunningRow) -> tuple[bool, bool, float, str]:
     late = row.late
     return (not row.stalled, not late, -row.age / row.p99 if late and row.p99 else -row.age,
             row.attempt.key)  # fmt: skip
+
+
+#: The columns, from left to right.
+RUNNING_COLUMNS: tuple[Column[RunningRow], ...] = (
+    Column(title="key", hint="The task.", value=lambda r: r.attempt.key, always=True),
+    Column(title="prefix", hint="Its prefix.", value=lambda r: r.attempt.prefix),
+    Column(title="worker", hint="Where it runs.", value=lambda r: r.worker),
+    Column(
+        title="state",
+        hint="stalled: its CPU clock stands still; late: older than 99 % of those that ended; "
+        "slow: than 95 %.",
+        value=lambda r: r.state,
+    ),
+    seconds("age", "How long it has been running.", lambda r: r.age, always=True, blank=False),
+    seconds("p50", "The median of its prefix.", lambda r: r.p50, blank=False),
+    seconds("p95", "The p95 of its prefix.", lambda r: r.p95, blank=False),
+    seconds("p99", "The p99 of its prefix.", lambda r: r.p99, blank=False),
+    shares("CPU", "CPU time for each second that it has run.", lambda r: r.cpu_share),
+    Column(title="code", hint="Where its code stands still.", value=lambda r: r.attempt.frame),
+)
