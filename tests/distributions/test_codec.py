@@ -57,6 +57,12 @@ def test_bytes_of_anything_else_are_a_value_error(data):
         Distribution.from_bytes(b"tmD1" + data)
 
 
+@pytest.mark.parametrize("data", [2**62, 0, "text", None, (1, 2), 1.0])
+def test_what_is_no_bytes_is_a_value_error(data):
+    with pytest.raises(ValueError, match="distribution"):
+        Distribution.from_bytes(data)
+
+
 @given(st.data())
 def test_one_changed_byte_or_a_missing_end_is_a_value_error(data):
     good = Distribution.of(sample(50)).to_bytes()
@@ -101,6 +107,8 @@ def test_forged_bytes_with_a_right_checksum_are_refused_or_consistent(data):
         {"exact_sum": "0x1p999999999"},
         {"exact_sum": None},
         {"exact_squares": "0x1p0"},
+        {"exact_squares": "0x13p0"},
+        {"exact_squares": "0x1p1000"},
         {"log_sum": nan},
         {"offset": 1},
         {"counts": [1, 2]},

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from taskmeter.plugins.worker.digests import Digests, series_of
+from taskmeter.plugins.worker.digests import MOST_NAMES, Digests, series_of
 from taskmeter.protocol.series import ACTIVITY, ACTIVITY_BYTES, ACTIVITY_COUNT, Series
 
 SPAN = "a span's id"
@@ -181,3 +181,13 @@ def test_an_error_of_what_was_there_is_theirs_and_the_value_is_recorded():
         digests["b"]
     with pytest.raises(AttributeError):
         digests["a"]
+
+
+def test_names_that_never_come_to_an_end_are_not_all_kept():
+    recorder = Recorder()
+    digests = Digests(None, recorder)
+    for _ in range(2):
+        for number in range(MOST_NAMES + 1):
+            digests[number].add(1.0)
+    assert len(recorder.asked) == 2 * MOST_NAMES + 2, "asked again for those that were let go"
+    assert all(values == [1.0, 1.0] for values in recorder.values.values())

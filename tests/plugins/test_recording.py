@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections import deque
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,24 +124,37 @@ def worker():
 
 @pytest.fixture
 def recording(worker, errors):
-    return Recording(worker, meter="m", errors=errors, limit=1000)
+    return Recording(worker, errors=errors, limit=1000)
 
 
-def task(key="p-1", prefix="p", *, nbytes=None, startstops=(), span_id=None):
+def task(key="p-1", prefix="p", *, nbytes=None, startstops=(), span_id=None, dependencies=()):
     return SimpleNamespace(
-        key=key, prefix=prefix, nbytes=nbytes, startstops=list(startstops), span_id=span_id
+        key=key,
+        prefix=prefix,
+        nbytes=nbytes,
+        startstops=list(startstops),
+        span_id=span_id,
+        dependencies=dependencies,
     )
 
 
-def ended(recording, task, outcome="ok", seconds=1.0, earlier=0):
-    recording.ended(task, outcome, start=0.0, stop=seconds, seconds=seconds, earlier=earlier)
+def ended(recording, task, outcome="ok", seconds=1.0, earlier=0, **more):
+    recording.ended(
+        task,
+        outcome,
+        prefix=task.prefix,
+        run_id=1,
+        start=0.0,
+        stop=seconds,
+        seconds=seconds,
+        earlier=earlier,
+        **more,
+    )
 
 
 def recorded(recording, now=10.0):
-    parcel = recording.parcel(now)
-    if parcel is None:
-        return {}
-    return {s: Distribution.of(np.frombuffer(v)) for s, v in parcel.values.items()}
+    values = recording.take(now, 1_000).values
+    return {series: Distribution.of(recorded) for series, recorded in values.items()}
 
 
 def test_an_ok_attempt_has_a_duration_an_output_and_its_actions(recording):
@@ -194,7 +206,6 @@ def test_a_task_waits_on_its_worker_from_its_arrival_to_its_start(recording):
     recording.started("b", "p", 4.0)
     recording.started("taken over", "p", 5.0)
     assert recorded(recording) == {Series(WAIT, "p", ON_WORKER): Distribution.of([2.5])}
-    assert recording._received == {}
 
 
 def test_the_smallest_transfer_counts_with_its_real_seconds_by_source(recording, worker, errors):
@@ -235,13 +246,13 @@ def test_removing_it_brings_back_what_was_there(errors):
     theirs = {}
     for digests in (None, theirs):
         worker = Worker(digests)
-        Recording(worker, meter="m", errors=errors, limit=10).remove()
+        Recording(worker, errors=errors, limit=10).remove()
         assert worker.digests is digests
 
 
 def test_removing_it_when_somebody_else_stands_in_front_leaves_them_there(errors):
     worker = Worker()
-    recording = Recording(worker, meter="m", errors=errors, limit=10)
+    recording = Recording(worker, errors=errors, limit=10)
     ours = worker.digests
     worker.digests = in_front = {"ours": ours}
     recording.remove()
@@ -253,7 +264,48 @@ def test_removing_it_when_somebody_else_stands_in_front_leaves_them_there(errors
 def test_two_of_them_can_be_removed_in_any_order(errors):
     for order in ((0, 1), (1, 0)):
         worker = Worker()
-        both = [Recording(worker, meter=meter, errors=errors, limit=10) for meter in "ab"]
+        both = [Recording(worker, errors=errors, limit=10) for _ in range(2)]
         both[order[0]].remove()
         both[order[1]].remove()
         assert worker.digests is None or order == (0, 1)
+
+
+def test_a_completion_says_what_the_estimator_needs(recording):
+    inputs = (SimpleNamespace(nbytes=3), SimpleNamespace(nbytes=4))
+    ended(recording, task(dependencies=inputs), told=True, seceded=True)
+    ended(recording, task("p-2", dependencies=inputs), "failed", seconds=0.01)
+    ended(recording, task("p-3"), "cancelled")
+    first, second = recording.take(2.0, 1_000).completions
+    assert (first.key, first.input_bytes, first.seceded, first.start_age) == ("p-1", 7, True, 2.0)
+    assert (second.key, second.ok, second.input_bytes) == ("p-2", False, None), "too short to look"
+
+
+def test_what_dask_cannot_name_of_an_attempt_that_seceded_is_its_own_code(recording, worker):
+    name = ("execute", None, "p", "other", "seconds")
+    ended(recording, task(), seceded=True)
+    worker.digests[name].add(1.0)
+    worker.digests[name].add(2.0)
+    found = recorded(recording)
+    assert found[Series(ACTIVITY, "p", "thread-noncpu", "execute")] == Distribution.of([1.0])
+    assert found[Series(ACTIVITY, "p", "other", "execute")] == Distribution.of([2.0])
+
+
+def test_an_absurd_value_of_a_user_is_left_out_and_counted(recording, worker):  # case T10
+    for value in (1e200, 2.0):
+        worker.digests["execute", None, "p", "mine", "seconds"].add(value)
+    samples = recording.take(1.0, 1_000)
+    assert samples.values[Series(ACTIVITY, "p", "mine", "execute")].tolist() == [2.0]
+    assert samples.invalid == 1
+
+
+def test_at_most_so_many_series_are_taken_at_once(recording):
+    for number in range(5):
+        recording.received(number, 0.0)
+        recording.started(number, str(number), 1.0)
+    assert [len(recording.take(1.0, 2).values) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_long_names_are_cut(recording, worker):  # case T12
+    worker.digests["execute", None, "x" * 300, "y" * 300, "seconds"].add(1.0)
+    ((series, _),) = recording.take(1.0, 9).values.items()
+    assert len(series.prefix) == len(series.what) == 200

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 #: The worker is paused, mostly for want of memory.
 PAUSED: Final = "paused"
@@ -60,40 +57,3 @@ def thread_states(
     resources = min(free - transfer, constrained)
     empty = free - transfer - resources
     return {HELD: held, PAUSED: 0, TRANSFER: transfer, RESOURCES: resources, EMPTY: empty}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCapacity:
-    """What the threads of one worker did, in thread seconds since its meter began.
-
-    Parameters
-    ----------
-    seconds
-        ``{state: thread seconds}`` for each of `STATES`; together they are all that there were.
-    threads
-        ``{state: threads}`` now.
-    """
-
-    seconds: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(STATES, 0.0))
-    threads: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(STATES, 0.0))
-
-    def at_age(self, age: float) -> dict[str, float]:
-        """Return ``{state: thread seconds}`` as they are when `age` seconds more have passed."""
-        return {state: self.seconds[state] + age * self.threads[state] for state in STATES}
-
-    def to_plain(self) -> list[list[float]]:
-        """Return it as lists of numbers."""
-        return [[numbers[state] for state in STATES] for numbers in (self.seconds, self.threads)]
-
-    @classmethod
-    def from_plain(cls, plain: Any) -> WorkerCapacity:
-        """Undo `to_plain`; ``TypeError`` or ``ValueError`` for anything else."""
-        seconds, threads = (_numbers(numbers) for numbers in plain)
-        return cls(seconds=seconds, threads=threads)
-
-
-def _numbers(plain: Any) -> dict[str, float]:
-    found = dict(zip(STATES, map(float, plain), strict=True))
-    if not all(0 <= number < math.inf for number in found.values()):
-        raise ValueError(plain)
-    return found

@@ -26,6 +26,9 @@ def nearest_increments(wanted: NDArray[np.float64], total: float) -> NDArray[np.
         excess = float(wanted.sum()) - total
         if abs(excess) <= 1e-12 * total:
             return wanted
+    # the same number added to all changes nothing, and the greatest may be so large that the total
+    # is less than its rounding
+    wanted = wanted - wanted.max()
     ordered = np.sort(wanted)[::-1]
     above = np.cumsum(ordered) - total
     counts = np.arange(1, wanted.size + 1)

@@ -7,7 +7,7 @@ class RunningSum:
     """A total that grows by ``sum(rates)`` a second: ``settled + rate * now - sum(rate * since)``.
 
     Each thing that runs adds its rate and the instant it runs since; when it stops, the same pair
-    is taken away and what it came to is settled.
+    is taken away, and the caller adds what it came to to `settled`.
     """
 
     __slots__ = ("_moments", "_running", "rate", "settled")
@@ -28,7 +28,7 @@ class RunningSum:
         self._moments += rate * since
 
     def stop(self, since: float, rate: float = 1.0) -> None:
-        """Take away a thing that was started with the same values; settle what it came to."""
+        """Take away a thing that was started with the same values."""
         self._running -= 1
         if self._running:
             self.rate -= rate

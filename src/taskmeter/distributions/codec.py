@@ -69,6 +69,9 @@ def to_bytes(d: Distribution) -> bytes:
 
 def from_bytes(data: bytes) -> Fields:
     """Undo `to_bytes`; ``ValueError`` for anything else."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        # bytes() of a number would be so many zeros
+        raise ValueError("a distribution is read from bytes")  # noqa: TRY004 (documented)
     data = bytes(data)
     if len(data) < _HEADER.size + _CHECKSUM.size or not data.startswith(_MAGIC):
         raise ValueError("these bytes are not a distribution")
@@ -242,7 +245,9 @@ def _sums_problem(f: Fields) -> str:
     if not count * least <= total <= count * most:
         return "its mean is not between minimum and maximum"
     # Cauchy and Schwarz's inequality: no sample has a negative variance
-    return "its sum of squares is too small" if count * squares < total * total else ""
+    if count * squares < total * total:
+        return "its sum of squares is too small"
+    return "its sum of squares is too large" if squares > total * most else ""
 
 
 def _units(value: float) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from taskmeter.attempts.names import bounded
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import Floats
 from taskmeter.protocol.message import Completion, GroupActivity, Samples, Slowest
@@ -20,7 +20,7 @@ from taskmeter.protocol.series import (
     Series,
     overflow,
 )
-from taskmeter.protocol.validate import possible
+from taskmeter.protocol.validate import MOST_SECONDS, possible
 from taskmeter.snapshots.stats import COMPUTE
 
 #: Folding so many values costs a receiver as much as reading a distribution does.
@@ -30,9 +30,6 @@ _ACTIVITIES = frozenset(ACTIVITIES.values())
 
 #: Of each prefix so many completions go into a message, a fair sample.
 MOST_COMPLETIONS = 16
-
-#: Keys are cut to this length, so that one key cannot fill a message.
-_KEY_LENGTH = 100
 
 
 class _Group:
@@ -59,21 +56,35 @@ class _Ended(NamedTuple):
     seceded: bool
 
 
+class _Dice:
+    """A linear congruential generator (Numerical Recipes).
+
+    This module reads no clock and no source of randomness.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self) -> None:
+        self._state = 0
+
+    def below(self, number: int) -> int:
+        """Return a whole number from 0 on and below `number`."""
+        self._state = (1664525 * self._state + 1013904223) & 0xFFFFFFFF
+        return self._state * number >> 32
+
+
 class _Completions:
     """A fair sample of the attempts of one prefix that completed (Vitter's algorithm R).
 
     Those that the receiver was told of while they ran are a stratum of their own, and all kept.
     """
 
-    __slots__ = ("count", "sample", "state", "told")
+    __slots__ = ("count", "sample", "told")
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self) -> None:
         self.count = 0
         self.sample: list[_Ended] = []
         self.told: list[_Ended] = []
-        #: of a linear congruential generator (Numerical Recipes): this module reads no clock and no
-        #: source of randomness
-        self.state = seed & 0xFFFFFFFF
 
     def weighted(self) -> Iterator[tuple[_Ended, float]]:
         """Yield attempts, and how many each stands for."""
@@ -82,13 +93,12 @@ class _Completions:
         for ended in self.sample:
             yield ended, self.count / len(self.sample)
 
-    def add(self, ended: _Ended) -> None:
+    def add(self, ended: _Ended, dice: _Dice) -> None:
         self.count += 1
         if len(self.sample) < MOST_COMPLETIONS:
             self.sample.append(ended)
             return
-        self.state = (1664525 * self.state + 1013904223) & 0xFFFFFFFF
-        place = self.state * self.count >> 32
+        place = dice.below(self.count)
         if place < MOST_COMPLETIONS:
             self.sample[place] = ended
 
@@ -120,13 +130,17 @@ class SampleBuffers:
         self._slowest: dict[str, tuple[float, object, float]] = {}
         #: {prefix: attempts that completed since then}
         self._completions: dict[str, _Completions] = {}
+        # one for all calls of `take`, so that each draws other places
+        self._dice = _Dice()
+        #: the first series that the latest `take` left
+        self._left: Series | None = None
 
     # Recording
 
     def recorder(self, series: Series) -> Callable[[float], None]:
         """Return the function that records one value of a series: the append of its buffer.
 
-        Not for series of groups, whose buffers go with each parcel.
+        Not for series of groups, whose buffers go with each message.
         """
         return self._buffer(series).append
 
@@ -172,19 +186,22 @@ class SampleBuffers:
         """
         if ok:
             self.record(Series(DURATION, prefix, COMPUTE, group), seconds)
-            if self._slowest.get(prefix, (-1.0,))[0] < seconds < inf and seconds >= 0:
-                self._slowest[prefix] = (seconds, key, stop)
         else:
             self.record(Series(FAILED_DURATION, prefix, "", group), seconds)
         if output_bytes is not None:
             self.record(Series(OUTPUT_BYTES, prefix, "", group), output_bytes)
-        completions = self._completions.get(prefix)
-        if completions is None:
-            completions = self._completions[prefix] = _Completions(hash(prefix))
-        ended = _Ended(key, run_id, start, seconds, ok, input_bytes, seceded)
-        completions.told.append(ended) if told else completions.add(ended)
-        if not group:
-            return
+        if 0 <= seconds <= MOST_SECONDS:
+            if ok and self._slowest.get(prefix, (-1.0,))[0] < seconds:
+                self._slowest[prefix] = (seconds, key, stop)
+            completions = self._completions.get(prefix)
+            if completions is None:
+                completions = self._completions[prefix] = _Completions()
+            ended = _Ended(key, run_id, start, seconds, ok, input_bytes, seceded)
+            completions.told.append(ended) if told else completions.add(ended, self._dice)
+        if group:
+            self._extend(group, prefix, span_id, start, stop)
+
+    def _extend(self, group: str, prefix: str, span_id: str, start: float, stop: float) -> None:
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = _Group(prefix, span_id, start, stop)
@@ -204,6 +221,13 @@ class SampleBuffers:
 
     # Handing over
 
+    def _in_turn(self) -> list[tuple[Series, array[float]]]:
+        """Return the buffers, those that the latest `take` left first, so that none starves."""
+        buffers = list(self._buffers.items())
+        left, self._left = self._left, None
+        first = 0 if left is None else [series for series, _ in buffers].index(left)
+        return buffers[first:] + buffers[:first]
+
     def take(self, now: float, most: int | None = None) -> Samples:
         """Return what was recorded since the last call, and forget it.
 
@@ -214,16 +238,17 @@ class SampleBuffers:
         now
             The instant that ages count to.
         most
-            Take so many series at most; the rest is for the next call.
+            Take so many series at most; the next call goes on with the rest.
         """
         values: dict[Series, Floats] = {}
         distributions: dict[Series, Distribution] = {}
         invalid = 0
-        for series, buffer in list(self._buffers.items()):
+        for series, buffer in self._in_turn():
             count = len(buffer)
             if not count:
                 continue
             if most is not None and len(values) + len(distributions) >= most:
+                self._left = series
                 break
             # Others may append between these two steps, which is to the end.
             recorded = np.frombuffer(buffer[:count].tobytes())
@@ -257,7 +282,7 @@ class SampleBuffers:
             slowest=tuple(
                 Slowest(
                     prefix=prefix,
-                    key=str(key)[:_KEY_LENGTH],
+                    key=bounded(str(key)),
                     seconds=seconds,
                     age=max(0.0, now - stop),
                 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
-
-import numpy as np
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.names import bounded
@@ -22,6 +19,12 @@ from taskmeter.protocol.series import (
 MOST_SECONDS: Final = 1e10
 MOST_BYTES: Final = 1e18
 MOST_COUNT: Final = 2**53
+
+#: Keys are nested a few times. One that is nested a thousand times would exhaust the stack.
+MOST_NESTED: Final = 20
+
+#: Greater than the logarithm of any float, or of its inverse.
+_MOST_LOG: Final = 746.0
 
 #: {measure: its greatest value}, where that is not `MOST_SECONDS`
 _MOST: Final = {
@@ -59,10 +62,10 @@ def number(value: Any, most: float) -> float:
     return float(value)
 
 
-def key(value: Any) -> Key:
-    """Return a Dask key; ``TypeError`` for anything else."""
-    if isinstance(value, (list, tuple)):
-        return tuple(key(part) for part in value)
+def key(value: Any, depth: int = MOST_NESTED) -> Key:
+    """Return a Dask key of tuples nested `depth` times at most; ``TypeError`` for anything else."""
+    if isinstance(value, (list, tuple)) and depth:
+        return tuple(key(part, depth - 1) for part in value)
     if not isinstance(value, (str, bytes, int, float)):
         raise TypeError(value)
     return value
@@ -79,15 +82,22 @@ def possible(values: Floats, measure: str) -> tuple[Floats, int]:
         One of `taskmeter.protocol.series.MEASURES`.
     """
     most = _MOST.get(measure, MOST_SECONDS)
-    # nan makes the sum nan
-    if values.size and values.min() >= 0 and values.max() <= most and not math.isnan(values.sum()):
-        return values, 0
-    good = values[np.isfinite(values) & (values >= 0) & (values <= most)]
+    good = values[(values >= 0) & (values <= most)]
     return good, values.size - good.size
 
 
 def is_possible(distribution: Distribution, measure: str) -> bool:
-    """Return whether every value of a distribution can be."""
-    return distribution.count <= MOST_COUNT and (
-        not distribution.count or distribution.maximum <= _MOST.get(measure, MOST_SECONDS)
+    """Return whether every value of a distribution can be.
+
+    Reading one has checked what its fields say of each other: minimum, sum and squares are bounded
+    by maximum and count. The sums of logarithms are rounded, so that they have no more than a bound
+    here. Without it, a few of them would add up to infinity.
+    """
+    count = distribution.count
+    if max(count, distribution.invalid) > MOST_COUNT:
+        return False
+    return not count or (
+        distribution.maximum <= _MOST.get(measure, MOST_SECONDS)
+        and abs(distribution.log_sum) <= _MOST_LOG * count
+        and 0 <= distribution.log_squares <= _MOST_LOG**2 * count
     )

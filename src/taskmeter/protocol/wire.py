@@ -94,7 +94,7 @@ def unpack_message(data: Any) -> Message:
     MessageError
         If it cannot be read, or has another protocol number.
     """
-    if isinstance(data, (bytes, bytearray)) and len(data) > MOST_BYTES:
+    if isinstance(data, (bytes, bytearray, memoryview)) and len(data) > MOST_BYTES:
         raise MessageError("message that is too long")
     plain = _plain(data, "garbled message")
     if not isinstance(plain, tuple) or not plain:
@@ -172,12 +172,12 @@ class _Reader:
             elapsed_seconds=validate.seconds(elapsed),
             started=self._rows(started, _start),
             states=self._rows(states, _state),
-            ended=tuple(validate.count(number) for number in ended),
+            ended=self._rows(tuple(zip(ended)), validate.count),
             totals=dict(self._rows(totals, _totals)),
             thread_seconds=_by_state(thread_seconds),
             threads=_by_state(threads),
             samples=samples,
-            errors={validate.text(where): validate.count(n) for where, n in errors.items()},
+            errors=dict(self._rows(tuple(errors.items()), _error)),
             version=validate.text(version),
             invalid=validate.count(invalid) + self.invalid,
         )
@@ -307,6 +307,10 @@ def _completion(
         weight=validate.number(weight, validate.MOST_COUNT),
         seceded=bool(seceded),
     )
+
+
+def _error(where: Any, times: Any) -> tuple[str, int]:
+    return validate.text(where), validate.count(times)
 
 
 def _run_id(value: Any) -> int:

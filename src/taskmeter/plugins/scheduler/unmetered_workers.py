@@ -136,7 +136,8 @@ class UnmeteredWorkers:
                 return
             watched.start(task, now - max(0.0, seconds))
         length = watched.end(task.key, "ok" if ok else "failed", now, seconds)
-        if length is not None and seconds is not None:
+        # a length that cannot be was replaced by what heartbeats saw, which is not exact
+        if seconds is not None and length == seconds:
             prefix = bounded(task.prefix.name)
             series = Series(DURATION, prefix, COMPUTE) if ok else Series(FAILED_DURATION, prefix)
             watched.measured.append((series, length))

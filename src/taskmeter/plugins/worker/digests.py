@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 from taskmeter.attempts.names import bounded
 from taskmeter.protocol.series import ACTIVITIES, COARSE, EXECUTE, Series
+
+#: So many names are kept. Names with a span's identity in them never come to an end.
+MOST_NAMES: Final = 10_000
 
 #: Takes a value.
 Add = Callable[[float], None]
@@ -108,6 +111,9 @@ class Digests:
     def __getitem__(self, name: Hashable) -> _Tap:
         tap = self._taps.get(name)
         if tap is None:
+            if len(self._taps) >= MOST_NAMES:
+                # they are made anew when they are asked for
+                self._taps.clear()
             chained = None if self.chained is None else self.chained[name]
             tap = self._taps[name] = _Tap(chained, self._recorder(name))
         return tap
