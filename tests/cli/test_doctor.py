@@ -19,6 +19,7 @@ from command_line import background_scheduler, execute
 from taskmeter.cli.checks.finding import Finding, fold
 from taskmeter.cli.checks.servers import Environment
 from taskmeter.cli.checks.workers import clock_faults, package_faults, report_faults
+from taskmeter.client.connect import read_complete
 from taskmeter.protocol.names import METADATA_KEY, SCHEDULER_PLUGIN, SNAPSHOT_OP
 from taskmeter.snapshots.snapshot import WorkerStatus
 
@@ -127,6 +128,7 @@ def test_a_plugin_that_is_registered_but_not_reachable_is_found_and_can_be_mende
     while own_cluster.run_on_scheduler(_operations) and time.monotonic() < deadline:
         time.sleep(0.05)
     taskmeter.install(own_cluster)
+    read_complete(own_cluster, patience=30)
     _, found = diagnosed(own_cluster.scheduler.address)
     assert [finding for finding in found.values() if finding.status != "OK"] == []
 
