@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from command_line import background_scheduler, execute
 from taskmeter.cli.checks.finding import Finding, fold
 from taskmeter.cli.checks.servers import Environment
 from taskmeter.cli.checks.workers import clock_faults, package_faults, report_faults
+from taskmeter.client.connect import read_complete
 from taskmeter.protocol.names import METADATA_KEY, SCHEDULER_PLUGIN, SNAPSHOT_OP
 from taskmeter.snapshots.snapshot import WorkerStatus
 
@@ -94,10 +94,6 @@ def test_a_scheduler_that_cannot_be_reached_is_a_finding() -> None:
 # Half there
 
 
-def _operations(dask_scheduler: Any) -> list[str]:
-    return [name for name in dask_scheduler.handlers if name.startswith("taskmeter")]
-
-
 def _lose_metadata(dask_scheduler: Any) -> None:
     del dask_scheduler.task_metadata[METADATA_KEY]
 
@@ -122,11 +118,8 @@ def test_a_plugin_that_is_registered_but_not_reachable_is_found_and_can_be_mende
     assert "registered on the scheduler but not reachable" in found["taskmeter"].says
     # what it says to do
     own_cluster.unregister_scheduler_plugin(SCHEDULER_PLUGIN)
-    # the plugin notices that it was unregistered, and takes away what is its own
-    deadline = time.monotonic() + 10
-    while own_cluster.run_on_scheduler(_operations) and time.monotonic() < deadline:
-        time.sleep(0.05)
     taskmeter.install(own_cluster)
+    read_complete(own_cluster, patience=30)
     _, found = diagnosed(own_cluster.scheduler.address)
     assert [finding for finding in found.values() if finding.status != "OK"] == []
 

@@ -87,20 +87,22 @@ class SchedulerMeter(SchedulerPlugin):
         settings = Settings.from_dask()
         # From here to the receiver nothing is awaited: of several meters that are installed at the
         # same time the first one gets there, and the others wait until the scheduler knows it.
-        there = scheduler.extensions.get(EXTENSION)
-        if isinstance(there, Receiver) and there.active:
-            await self._yield_to_the_first(scheduler)
+        if await self._is_second(scheduler):
             return
+        for sentence in unknown_settings():
+            logger.warning("taskmeter: %s", sentence)
         self._set_up(scheduler, settings)
         await scheduler.register_worker_plugin(
             None, plugin=make_loader(), name=LOADER, idempotent=False
         )
         self._started = True
 
-    async def _yield_to_the_first(self, scheduler: Any) -> None:
+    async def _is_second(self, scheduler: Any) -> bool:
+        """Return whether another meter is at work, once it is registered or has gone."""
         over = monotonic() + INSTALL_SECONDS
-        while self.name not in scheduler.plugins and monotonic() < over:
+        while _is_metered(scheduler) and self.name not in scheduler.plugins and monotonic() < over:
             await asyncio.sleep(0.01)
+        return _is_metered(scheduler)
 
     def _set_up(self, scheduler: Any, settings: Settings) -> None:
         for sentence in unknown_settings():
@@ -480,3 +482,8 @@ class SchedulerMeter(SchedulerPlugin):
             await self.outstanding.refresh(monotonic())
         snapshot = self.snapshot()
         return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
+
+
+def _is_metered(scheduler: Any) -> bool:
+    receiver = scheduler.extensions.get(EXTENSION)
+    return isinstance(receiver, Receiver) and receiver.active
