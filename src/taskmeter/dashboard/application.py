@@ -310,7 +310,7 @@ def _environment() -> Any:
 def _template(name: str) -> str | None:
     if name not in {"overview.html", "panel.html"}:
         return None
-    return files("taskmeter.plugins").joinpath(name).read_text("utf-8")
+    return files("taskmeter.dashboard").joinpath(name).read_text("utf-8")
 
 
 class _Links:
