@@ -173,7 +173,8 @@ class Pages:
         for page in self._open.values():
             page.pause()
         self._open.clear()
-        self._server.stop()
+        # the server is on this event loop, which must not wait for itself
+        self._server.stop(wait=False)
 
     def _over(self, session: str) -> None:
         page = self._open.pop(session, None)
