@@ -3,14 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
+# Tests that start clusters, processes or browsers: one after the other. The others run in parallel.
+LIVE = tests/live tests/cli tests/pages
+
 .PHONY: demo test check grafana bench golden clean
 
 demo: $(VENV)/.demo  ## run a real workload under the live view
 	$(BIN)/taskmeter demo
 
-test: $(VENV)/.test prometheus chromium  ## the whole suite, on the newest and the oldest supported Dask
-	$(BIN)/python -m pytest tests
+test: $(VENV)/.test prometheus chromium  ## everything on this Python, then the oldest and the newest packages
+	$(BIN)/python -m pytest -n 2 --doctest-modules src tests $(LIVE:%=--ignore=%)
+	$(BIN)/python -m pytest $(LIVE)
 	VENV=$(VENV) tests/oldest.sh
+	VENV=$(VENV) tests/newest.sh
 
 check: $(VENV)/.check  ## lint, format, types, layers, and that the dashboards are as built
 	$(BIN)/ruff check .
@@ -29,7 +34,7 @@ golden: $(VENV)/.test  ## rewrite the golden files of the text formats
 	$(BIN)/python -m pytest tests/exporters --rewrite-golden
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest
 
 .PHONY: prometheus
 prometheus:

@@ -1,13 +1,18 @@
 """What every kind of Dask task really costs, while it is still running."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
 from taskmeter.client.measure import measure, report
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
+
+if TYPE_CHECKING:
+    from taskmeter.client.adaptive import MeterAdaptive
+    from taskmeter.client.hedging import hedged_submit
+    from taskmeter.client.progress import progress
 
 __all__ = [
     "Distribution",
@@ -24,17 +29,17 @@ __all__ = [
     "uninstall",
 ]
 
-#: {name: module} of what is imported when it is first used
-_LATER = {
-    "MeterAdaptive": "taskmeter.client.adaptive",
-    "hedged_submit": "taskmeter.client.hedging",
-    "progress": "taskmeter.client.progress",
-}
+if not TYPE_CHECKING:
+    #: {name: module} of what is imported when it is first used
+    _LATER = {
+        "MeterAdaptive": "taskmeter.client.adaptive",
+        "hedged_submit": "taskmeter.client.hedging",
+        "progress": "taskmeter.client.progress",
+    }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_LATER[name]), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name):
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(_LATER[name]), name)
+        globals()[name] = found
+        return found

@@ -58,6 +58,7 @@ def diagnosed(address: str, *args: str | Path, **env: str) -> tuple[int, dict[st
     return result.returncode, {finding.what: finding for finding in findings}
 
 
+@pytest.mark.smoke
 def test_a_cluster_that_is_well_has_a_line_for_everything(metered: Client) -> None:
     result = execute("doctor", metered.scheduler.address, cwd=Path.cwd())
     assert result.returncode == 0, result.stdout

@@ -193,6 +193,7 @@ def test_an_option_that_does_not_exist_is_not_taken_for_the_script() -> None:
 # A cluster that runs
 
 
+@pytest.mark.smoke
 def test_a_snapshot_is_a_table(cluster: Client) -> None:
     result = invoke("snapshot", cluster.scheduler.address)
     assert result.exit_code == 0

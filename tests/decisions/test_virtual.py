@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
+import pkgutil
+import time
 from math import inf, nan
 
+import distributed.metrics
 import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from taskmeter.protocol.report import PROTOCOL
 from virtual_cluster import adaptive, stealing
 from virtual_cluster.clock import BEGIN, READERS, virtual_time
 from virtual_cluster.cluster import Work, virtual_cluster
@@ -15,7 +20,7 @@ from virtual_cluster.network import Network
 from virtual_cluster.paired import ratio
 
 from taskmeter.plugins import dask_internals
-from taskmeter.protocol.report import PROTOCOL
+from taskmeter.plugins import scheduler as scheduler_side
 
 #: small enough for a test, and still with stealing and resets of Dask's averages
 SMALL = stealing.StealingLoad(law="two sizes 9:1, 1:20", mean=1.0, nbytes=50e6, joining=0.5)
@@ -50,18 +55,20 @@ def test_the_clock_jumps_and_is_what_modules_read():
     assert distributed.scheduler.time is real
 
 
-def test_every_module_that_reads_a_clock_is_known():
-    import re
-    from pathlib import Path
-
-    import taskmeter.plugins
-
-    folder = Path(taskmeter.plugins.__file__).parent
-    reading = re.compile(r"^from (?:time|distributed\.metrics) import", re.MULTILINE)
-    on_workers_and_pages = {"worker", "feed"}
-    found = {path.stem for path in folder.glob("*.py") if reading.search(path.read_text())}
-    known = {name.rpartition(".")[2] for name, _ in READERS if name.startswith("taskmeter.plugins")}
-    assert found - on_workers_and_pages <= known
+def test_every_module_of_the_scheduler_that_reads_a_clock_is_known():
+    clocks = (time.time, time.monotonic, distributed.metrics.time, distributed.metrics.monotonic)
+    modules = [
+        importlib.import_module(f"{scheduler_side.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(scheduler_side.__path__)
+    ]
+    reading = {
+        (module.__name__, name)
+        for module in modules
+        for name, value in vars(module).items()
+        if any(value is clock for clock in clocks)
+    }
+    assert reading
+    assert reading <= set(READERS)
 
 
 def test_transfers_share_a_link():

@@ -10,11 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# a property is about values: how long one example takes on a busy machine says nothing
-settings.register_profile("exporters", deadline=None)
-settings.load_profile("exporters")
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -338,6 +338,7 @@ class Chaos:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_whatever_happens_counters_rise_within_capacity_and_sum_to_what_tasks_recorded(tmp_path):
     """Under chaos, scrapes are sound at every instant and exact at the end.
 

@@ -60,6 +60,7 @@ def join(*parts):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_every_expression_gives_data_with_native_and_with_classic_histograms():
     with ExitStack() as stack:
         # so that a task that sleeps is stalled soon

@@ -16,6 +16,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_rate_of_compute_is_the_number_of_running_tasks_where_dasks_is_not():
     options = ["--shortest=6", "--longest=9", "--scrape=1", "--tasks=24"]
     done = subprocess.run(
@@ -33,6 +34,7 @@ def test_the_rate_of_compute_is_the_number_of_running_tasks_where_dasks_is_not()
     assert found["dask_mae_threads"] >= 5 * found["taskmeter_mae_threads"]
 
 
+@pytest.mark.smoke
 def test_prometheus_reads_taskmeters_and_dasks_families_from_one_page(cluster):
     port = cluster.scheduler.http_server.port
     with PrometheusServer([f"127.0.0.1:{port}"], interval_seconds=0.5) as prometheus:

@@ -5,6 +5,7 @@ Pictures of them go to the directory that SCREENSHOTS names, if it is set.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -23,6 +24,7 @@ import dask
 import pytest
 from distributed import Client, LocalCluster
 from playwright import sync_api as playwright
+from tornado.ioloop import PeriodicCallback
 
 import taskmeter
 from taskmeter.dashboard import mount as taskmeter_pages
@@ -192,6 +194,7 @@ def test_the_overview_fits_and_shows_every_picture(visit, width, scheme, tmp_pat
     picture(page, f"overview-{width}-{scheme}", tmp_path)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_has_a_page_of_its_own(visit, name, tmp_path):
     page = visit(f"individual-taskmeter-{name}")
@@ -363,6 +366,7 @@ def test_dasks_own_pages_lead_to_it(dashboard):
     assert sum("taskmeter" in path for path in plots.values()) == len(NAMES)
 
 
+@pytest.mark.smoke
 def test_uninstalling_takes_the_pages_and_the_links_away():
     with LocalCluster(n_workers=0, dashboard_address=":0") as cluster, Client(cluster) as client:
         before = len(cluster.scheduler.http_application.applications)
@@ -377,6 +381,25 @@ def test_uninstalling_takes_the_pages_and_the_links_away():
         assert "taskmeter" not in dashboard.get("individual-plots.json")
         taskmeter.install(client)
         assert "tm-durations" in dashboard.get("taskmeter")
+
+
+def _running_callbacks() -> list[PeriodicCallback]:
+    tracked = gc.get_objects()
+    return [c for c in tracked if isinstance(c, PeriodicCallback) and c.is_running()]
+
+
+@pytest.mark.smoke
+def test_uninstalling_says_nothing_and_stops_what_ran(caplog):  # case T14
+    with LocalCluster(n_workers=0, dashboard_address=":0") as cluster, Client(cluster) as client:
+        before = _running_callbacks()
+        taskmeter.install(client)
+        assert "tm-durations" in Dashboard(client).get("taskmeter")
+        during = [c for c in _running_callbacks() if c not in before]
+        errors = cluster.scheduler.plugins["taskmeter"].errors
+        taskmeter.uninstall(client)
+        wait_until(lambda: not any(c.is_running() for c in during), what="nothing runs")
+        assert errors == {}
+        assert [record for record in caplog.records if record.levelname != "INFO"] == []
 
 
 def test_without_a_dashboard_there_are_no_pages():

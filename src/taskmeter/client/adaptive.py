@@ -29,11 +29,19 @@ class MeterAdaptive(Adaptive):
 
     Examples
     --------
-    >>> taskmeter.install(client)  # doctest: +SKIP
-    >>> cluster.adapt(minimum=0, maximum=100, Adaptive=taskmeter.MeterAdaptive)  # doctest: +SKIP
+    >>> import taskmeter
+    >>> from distributed import Client, LocalCluster
+    >>> cluster = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
+    >>> client = Client(cluster)
+    >>> taskmeter.install(client)
+    >>> adaptive = cluster.adapt(minimum=0, maximum=1, Adaptive=taskmeter.MeterAdaptive)
+    >>> client.submit(sum, [1, 2]).result()
+    3
+    >>> client.close()
+    >>> cluster.close()
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self._steady = Steady()
         #: the target that was told of last; None before there was one
         self._told: int | None = None

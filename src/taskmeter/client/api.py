@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
+
+from distributed import Adaptive, Client
 
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from taskmeter.protocol.names import METADATA_KEY, SNAPSHOT_OP, UNINSTALL_OP
@@ -20,7 +22,7 @@ class NotInstalled(RuntimeError):  # noqa: N818 (reads as what it is)
         )
 
 
-def install(client: Any) -> Any:
+def install(client: Client) -> None:
     """Install taskmeter on the scheduler and on all its workers, those to come included.
 
     Installing it twice changes nothing.
@@ -35,10 +37,10 @@ def install(client: Any) -> Any:
     RuntimeError
         If the scheduler cannot import taskmeter.
     """
-    return client.sync(install_async, client)
+    return cast("None", client.sync(install_async, client))
 
 
-async def install_async(client: Any) -> None:
+async def install_async(client: Client) -> None:
     """Do what `install` does, from a coroutine on the event loop of any client."""
     try:
         await client._register_scheduler_plugin(  # noqa: SLF001 (the public one cannot be awaited from a sync client)
@@ -51,7 +53,7 @@ async def install_async(client: Any) -> None:
         ) from error
 
 
-def uninstall(client: Any) -> Any:
+def uninstall(client: Client) -> None:
     """Remove taskmeter from the scheduler and its workers; its figures are gone with it.
 
     Nothing happens where it is not installed.
@@ -61,15 +63,15 @@ def uninstall(client: Any) -> Any:
     client
         A `distributed.Client`. With an asynchronous one, await the result.
     """
-    return client.sync(_uninstall, client)
+    return cast("None", client.sync(_uninstall, client))
 
 
-async def _uninstall(client: Any) -> None:
+async def _uninstall(client: Client) -> None:
     if await installed(client):
         await getattr(client.scheduler, UNINSTALL_OP)()
 
 
-def snapshot(client: Any, *, refresh: bool = True) -> Any:
+def snapshot(client: Client, *, refresh: bool = True) -> Snapshot:
     """Return a `Snapshot`: everything that taskmeter knows about the cluster.
 
     Parameters
@@ -86,10 +88,10 @@ def snapshot(client: Any, *, refresh: bool = True) -> Any:
     NotInstalled
         If the cluster has no taskmeter.
     """
-    return client.sync(snapshot_async, client, refresh=refresh)
+    return cast(Snapshot, client.sync(snapshot_async, client, refresh=refresh))
 
 
-async def snapshot_async(client: Any, *, refresh: bool = True) -> Snapshot:
+async def snapshot_async(client: Client, *, refresh: bool = True) -> Snapshot:
     """Do what `snapshot` does, from a coroutine on the event loop of any client."""
     if not await installed(client):
         raise NotInstalled(client.scheduler.address)
@@ -97,6 +99,6 @@ async def snapshot_async(client: Any, *, refresh: bool = True) -> Snapshot:
     return unpack_snapshot(answer)
 
 
-async def installed(client: Any) -> bool:
+async def installed(client: Client | Adaptive) -> bool:
     """Return whether a client's scheduler has taskmeter."""
     return await client.scheduler.get_metadata(keys=[METADATA_KEY], default=None) is not None

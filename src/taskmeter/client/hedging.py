@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from dask.utils import funcname
-from distributed import Future
+from distributed import Client, Future
 
 from taskmeter.client.api import NotInstalled, installed
 from taskmeter.protocol.names import HEDGING_EXTENSION, LATE_OP
@@ -21,13 +21,13 @@ INTERVAL_SECONDS = 1.0
 
 
 def hedged_submit(
-    client: Any,
-    fn: Callable[..., Any],
-    *args: Any,
+    client: Client,
+    fn: Callable[..., object],
+    *args: object,
     resources: Mapping[str, float] | None = None,
     retries: int | None = None,
     priority: int = 0,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Future:
     """Submit a task that gets a second copy on another worker when it is late.
 
@@ -65,7 +65,12 @@ def hedged_submit(
 
     Examples
     --------
-    >>> future = taskmeter.hedged_submit(client, fetch, url)  # doctest: +SKIP
+    >>> import taskmeter
+    >>> client = Client(processes=False, dashboard_address=":0")
+    >>> taskmeter.install(client)
+    >>> taskmeter.hedged_submit(client, sum, [1, 2]).result()
+    3
+    >>> client.close()
     """
     options = {"resources": resources, "retries": retries, "priority": priority}
     race = Race(client, fn, args, kwargs, options)
@@ -75,12 +80,12 @@ def hedged_submit(
     return found
 
 
-def _hedging(client: Any) -> Hedging:
+def _hedging(client: Client) -> Hedging:
     found: Hedging = client.extensions.setdefault(HEDGING_EXTENSION, Hedging(client))
     return found
 
 
-def _same(result: Any) -> Any:
+def _same(result: object) -> object:
     return result
 
 
@@ -99,11 +104,11 @@ class Race:
 
     def __init__(
         self,
-        client: Any,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: Mapping[str, Any],
+        client: Client,
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        options: Mapping[str, object],
     ) -> None:
         self.key = f"hedged-{funcname(fn)}-{uuid.uuid4()}"
         self._client = client
@@ -171,7 +176,7 @@ class Hedging:
         Whose.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
         #: {key of the first copy: race} of those that have one copy
         self._alone: dict[Any, Race] = {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import cast
+
+from distributed import Client
 
 from taskmeter.client.api import install_async, snapshot_async
 from taskmeter.snapshots.snapshot import Snapshot
@@ -28,7 +30,7 @@ _LEAST_PAUSES = 100.0
 TITLE = "taskmeter report"
 
 
-def report(client: Any, path: str | os.PathLike[str], *, title: str = TITLE) -> Any:
+def report(client: Client, path: str | os.PathLike[str], *, title: str = TITLE) -> None:
     """Write a report of what a cluster has done so far: one HTML file that needs nothing else.
 
     Parameters
@@ -47,10 +49,10 @@ def report(client: Any, path: str | os.PathLike[str], *, title: str = TITLE) -> 
     OSError
         If it cannot be written.
     """
-    return client.sync(_report, client, Path(path), title)
+    return cast("None", client.sync(_report, client, Path(path), title))
 
 
-async def _report(client: Any, path: Path, title: str) -> None:
+async def _report(client: Client, path: Path, title: str) -> None:
     found = await snapshot_async(client)
     write(path, _page(found, await _facts(client, title)))
 
@@ -88,16 +90,20 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
 
     Examples
     --------
-    >>> with taskmeter.measure(client) as m:  # doctest: +SKIP
+    >>> import taskmeter
+    >>> client = Client(processes=False, dashboard_address=":0")
+    >>> with taskmeter.measure(client) as m:
     ...     client.submit(sum, [1, 2]).result()
-    >>> m.snapshot.prefixes["sum"].attempts["ok"].count  # doctest: +SKIP
+    3
+    >>> m.snapshot.prefixes["sum"].attempts["ok"].count
     1
     >>> m.report("sum.html")  # doctest: +SKIP
+    >>> client.close()
     """
 
     snapshot: Snapshot
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
 
     def __repr__(self) -> str:
@@ -188,20 +194,20 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
             pause = max(LOOK_SECONDS, _LEAST_PAUSES * (time.monotonic() - began))
 
 
-async def _facts(client: Any, title: str) -> Facts:
+async def _facts(client: Client, title: str) -> Facts:
     versions = {"taskmeter here": __version__}
     with suppress(Exception):
         versions.update(named(await client.scheduler.versions()))
     return Facts(title=title, source=client.scheduler.address, versions=versions)
 
 
-def facts(client: Any, title: str) -> Facts:
+def facts(client: Client, title: str) -> Facts:
     """Return what a report says of a client's cluster; no versions if it does not answer."""
     found: Facts = client.sync(_facts, client, title)
     return found
 
 
-def named(found: Any) -> dict[str, str]:
+def named(found: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Return those of Dask's versions that matter, by name."""
     host, packages = found["host"], found["packages"]
     wanted = {name: packages.get(name) for name in ("distributed", "dask", "numpy", "pandas")}

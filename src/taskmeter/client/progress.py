@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, cast
 
+from distributed import Client
 from distributed.client import default_client, futures_of
 from distributed.utils import is_kernel
 from rich.live import Live
@@ -14,17 +15,20 @@ from taskmeter.client.following import Following
 from taskmeter.views.tables.bars import bars_view, headline
 from taskmeter.views.terminal.tables import console
 
+if TYPE_CHECKING:
+    from taskmeter.client.progress_widget import ProgressWidget
+
 #: Interval between two lines where the output is not a terminal.
 LINE_SECONDS = 5.0
 
 
 def progress(
-    futures: Any = None,
+    futures: object = None,
     *,
-    client: Any = None,
+    client: Client | None = None,
     notebook: bool | None = None,
     interval: float = 0.5,
-) -> Any:
+) -> ProgressWidget | None:
     """Show how far some work is and how long it will still take, as ``about 3 min (2-5 min)``.
 
     As `distributed.progress` does, it blocks in a console until the work is done or something of it
@@ -57,8 +61,12 @@ def progress(
 
     Examples
     --------
-    >>> futures = client.map(slow, range(100))  # doctest: +SKIP
-    >>> taskmeter.progress(futures)  # doctest: +SKIP
+    >>> import taskmeter
+    >>> client = Client(processes=False, dashboard_address=":0")
+    >>> taskmeter.install(client)
+    >>> taskmeter.progress(client.map(abs, range(100)))  # doctest: +ELLIPSIS
+    100 of 100 tasks in ...
+    >>> client.close()
     """
     chosen = None if futures is None else list(futures_of(futures))
     if client is None:
@@ -72,7 +80,7 @@ def progress(
             pass
         else:
             return ProgressWidget(following)
-    return client.sync(_follow, following, sys.stdout)
+    return cast("None", client.sync(_follow, following, sys.stdout))
 
 
 async def _follow(following: Following, out: IO[str]) -> None:

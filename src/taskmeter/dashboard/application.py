@@ -173,7 +173,8 @@ class Pages:
         for page in self._open.values():
             page.pause()
         self._open.clear()
-        self._server.stop()
+        # the server is on this event loop, which must not wait for itself
+        self._server.stop(wait=False)
 
     def _over(self, session: str) -> None:
         page = self._open.pop(session, None)
@@ -310,7 +311,7 @@ def _environment() -> Any:
 def _template(name: str) -> str | None:
     if name not in {"overview.html", "panel.html"}:
         return None
-    return files("taskmeter.plugins").joinpath(name).read_text("utf-8")
+    return files("taskmeter.dashboard").joinpath(name).read_text("utf-8")
 
 
 class _Links:

@@ -92,7 +92,9 @@ def time_label(seconds: float) -> str:
 
 
 def _multiples(scale: Scale, step: float) -> list[float]:
-    return [k * step for k in range(math.floor(scale.high / step * (1 + 1e-9)) + 1)]
+    last = math.floor(scale.high / step * (1 + 1e-9))
+    # 7 * 0.05 is a bit more than 0.35: rounding must not push the last tick off the axis
+    return [min(k * step, scale.high) for k in range(last + 1)]
 
 
 def _step(least: float) -> float:

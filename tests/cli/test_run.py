@@ -9,14 +9,18 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from command_line import BIN, RUN, execute, reported, script
 
 # Run
 
 
+@pytest.mark.smoke
 def test_a_script_runs_as_python_would_run_it(tmp_path: Path) -> None:
     path = script(
         tmp_path,
@@ -182,7 +186,17 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0) ->
         time.sleep(0.02)
 
 
-def test_on_a_terminal_a_panel_shows_what_runs_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let child processes notice Ctrl-C, even if this one was started to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_on_a_terminal_a_panel_shows_what_runs_and_ctrl_c_ends_it(
+    tmp_path: Path, ctrl_c: None
+) -> None:
     path = script(
         tmp_path,
         """
@@ -194,14 +208,17 @@ def test_on_a_terminal_a_panel_shows_what_runs_and_ctrl_c_ends_it(tmp_path: Path
         """,
     )
     reader, writer = pty.openpty()
-    with subprocess.Popen(
-        [BIN / "taskmeter", *RUN, path],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=writer,
-        stderr=writer,
-        env={**os.environ, "TERM": "xterm-256color", "LINES": "40", "COLUMNS": "100"},
-    ) as running:
+    with (
+        subprocess.Popen(
+            [BIN / "taskmeter", *RUN, path],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=writer,
+            env={**os.environ, "TERM": "xterm-256color", "LINES": "40", "COLUMNS": "100"},
+        ) as running,
+        ending(running),
+    ):
         seen: list[bytes] = []
         _resize(writer, 40, 100)
         os.close(writer)
@@ -220,6 +237,15 @@ def test_on_a_terminal_a_panel_shows_what_runs_and_ctrl_c_ends_it(tmp_path: Path
     assert "KeyboardInterrupt" in after
     assert "what script.py ran" in after
     os.close(reader)
+
+
+@contextmanager
+def ending(running: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End a process, whatever happens."""
+    try:
+        yield
+    finally:
+        running.kill()
 
 
 def _resize(fd: int, lines: int, columns: int) -> None:
@@ -241,6 +267,7 @@ def _follow(reader: int, seen: list[bytes]) -> None:
 # Demo
 
 
+@pytest.mark.smoke
 def test_the_demo_runs_and_shows_answers_and_costs(tmp_path: Path) -> None:
     result = execute("demo", "--fast", "--dashboard-address", "127.0.0.1:0", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
