@@ -192,7 +192,9 @@ def check_page(url: str) -> None:
         together += sum(
             map(
                 float,
-                re.findall(r"^dask_taskmeter_compute_seconds_total\{.*\} (\S+)", page, re.MULTILINE),
+                re.findall(
+                    r"^dask_taskmeter_compute_seconds_total\{.*\} (\S+)", page, re.MULTILINE
+                ),
             )
         )
     assert together == pytest.approx(total("thread_seconds_total"), rel=1e-6)

@@ -11,10 +11,10 @@ import time
 from distributed import Worker, wait
 from distributed.utils_test import gen_cluster
 from real_clusters import nap
+from taskmeter.protocol.samples_delta import Parcel, to_plain
 
 import taskmeter
 from taskmeter.plugins.worker.plugin import EXTENSION, STREAM_OP
-from taskmeter.protocol.samples_delta import Parcel, to_plain
 from taskmeter.protocol.wire import pack_parcel
 
 

@@ -10,12 +10,12 @@ import pytest
 from distributed import Client, Scheduler, Worker
 from distributed.utils_test import gen_cluster
 from real_clusters import metered_cluster, wait_until
+from taskmeter.protocol.report import Report, to_plain
 
 import taskmeter
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from taskmeter.plugins.worker.plugin import WorkerMeter
 from taskmeter.protocol.names import EXTENSION, STREAM_OP
-from taskmeter.protocol.report import Report, to_plain
 from taskmeter.protocol.wire import pack
 
 

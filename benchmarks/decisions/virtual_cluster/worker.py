@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from dask.sizeof import sizeof
 from distributed import worker_state_machine as machine
+from taskmeter.protocol.report import Reporter
 
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.plugins.worker.plugin import REPORTS_A_HEARTBEAT
 from taskmeter.protocol.names import STREAM_OP
-from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.wire import pack
 
 if TYPE_CHECKING:
