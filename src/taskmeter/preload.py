@@ -17,7 +17,4 @@ async def dask_setup(server: Any) -> None:
     if not isinstance(server, Scheduler):
         logger.info("taskmeter is installed on the scheduler; a worker needs no preload.")
         return
-    if SchedulerMeter.name not in server.plugins:
-        meter = SchedulerMeter()
-        await meter.start(server)
-        server.add_plugin(meter)
+    await server.register_scheduler_plugin(SchedulerMeter(), idempotent=True)

@@ -5,59 +5,78 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
 
+import msgpack
 import pytest
 from distributed import Client, Scheduler, Worker
 from distributed.utils_test import gen_cluster
-from real_clusters import metered_cluster, wait_until
-from taskmeter.protocol.report import Report, to_plain
+from real_clusters import metered_cluster, nap, wait_until
 
 import taskmeter
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
 from taskmeter.plugins.worker.plugin import WorkerMeter
-from taskmeter.protocol.names import EXTENSION, STREAM_OP
-from taskmeter.protocol.wire import pack
+from taskmeter.preload import dask_setup
+from taskmeter.protocol.message import Message
+from taskmeter.protocol.names import EXTENSION, SNAPSHOT_OP, STREAM_OP
+from taskmeter.protocol.wire import pack_message
 
 
-def forged(protocol):
-    import msgpack
-
-    plain = to_plain(Report(meter="forged", number=1))
-    plain[0] = protocol
-    return msgpack.packb(plain)
+def forged(protocol: int) -> bytes:
+    plain = msgpack.unpackb(pack_message(Message(meter="forged", number=1)), strict_map_key=False)
+    return msgpack.packb([protocol, *plain[1:]])
 
 
 @pytest.mark.parametrize(
     ("data", "counted"),
     [
-        (b"\xc1 not msgpack", "garbled report"),
-        (forged(0), "report of another protocol number"),
-        (forged(99), "report of another protocol number"),
-        ({"a": "dict"}, "garbled report"),
+        (b"\xc1 not msgpack", "garbled message"),
+        (pack_message(Message(meter="forged", number=1))[:-1], "garbled message"),
+        (forged(0), "message of another protocol number"),
+        (forged(99), "message of another protocol number"),
+        ({"a": "dict"}, "garbled message"),
     ],
 )
 @gen_cluster(client=True, nthreads=[("", 1)])
-async def test_a_report_that_cannot_be_read_is_counted_and_logged_once(
+async def test_a_message_that_cannot_be_read_is_counted_and_logged_once(
     c, s, a, data, counted, caplog
 ):
     await taskmeter.install(c)
-    meter = s.plugins["taskmeter"]
     with caplog.at_level(logging.WARNING, "taskmeter"):
         for _ in range(3):
-            s.extensions[EXTENSION].heartbeat(s.workers[a.address], data)
             s.stream_handlers[STREAM_OP](worker=a.address, data=data)
-    assert meter.fleet.anomalies[counted] == 6
+            s.stream_handlers[STREAM_OP](worker=a.address, data=data, something_new=1)
     assert sum(counted in record.getMessage() for record in caplog.records) == 1
     await a.heartbeat()
     assert a.address in s.workers
+    assert await c.submit(nap, 0, key="nap-1") == 0
     snapshot = await taskmeter.snapshot(c)
-    assert snapshot.errors[counted] == 6
+    assert snapshot.errors == {counted: 6}
+    assert snapshot.prefixes["nap"].durations["compute"].count == 1
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_a_worker_with_an_earlier_release_is_told_apart_and_works_on(c, s, a, caplog):
+    await taskmeter.install(c)
+
+    class Earlier:
+        def heartbeat(self):
+            return b"a report of protocol 2"
+
+    a.extensions["taskmeter"] = Earlier()
+    with caplog.at_level(logging.WARNING, "taskmeter"):
+        for _ in range(2):
+            await a.heartbeat()
+    assert sum("install the same version" in r.getMessage() for r in caplog.records) == 1
+    assert await c.submit(lambda: 1) == 1
+    await taskmeter.uninstall(c)
+    await a.heartbeat()
+    assert a.address in s.workers
 
 
 @gen_cluster(client=True, nthreads=[("", 1)] * 2)
 async def test_a_worker_with_it_under_a_scheduler_without_stays_silent(c, s, a, b):
     await a.plugin_add(plugin=WorkerMeter())
-    assert EXTENSION not in a.extensions
     assert await c.submit(lambda: 1, workers=[a.address]) == 1
     await a.heartbeat()
     assert a.address in s.workers
@@ -65,20 +84,17 @@ async def test_a_worker_with_it_under_a_scheduler_without_stays_silent(c, s, a, 
 
 
 @gen_cluster(client=True, nthreads=[("", 1)] * 2)
-async def test_removing_the_scheduler_side_never_makes_a_heartbeat_fail(c, s, a, b):
+async def test_removing_the_scheduler_side_never_closes_a_worker(c, s, a, b):
     await taskmeter.install(c)
-    stale = a.plugins["taskmeter"]
-    late = pack(stale.reporter.report(0.0, full=True))
     await taskmeter.uninstall(c)
-    assert EXTENSION not in a.extensions
     assert "taskmeter" not in s.plugins
-    # A report that was under way when taskmeter was removed.
-    s.extensions[EXTENSION].heartbeat(s.workers[a.address], late)
+    # a message that was under way when taskmeter was removed
+    late = pack_message(Message(meter="late", number=1))
     a.batched_send({"op": STREAM_OP, "data": late})
-    a.extensions[EXTENSION] = stale
     await a.heartbeat()
     assert await c.submit(lambda: 1, workers=[a.address]) == 1
     assert set(s.workers) == {a.address, b.address}
+    assert a.digests is None or type(a.digests).__name__ == "defaultdict"
 
 
 @gen_cluster(client=True, nthreads=[("", 1)])
@@ -104,12 +120,14 @@ async def test_install_twice_uninstall_twice_and_install_again(c, s, a):  # case
 @gen_cluster(client=True, nthreads=[("", 1)])
 async def test_unregistering_the_plugin_alone_removes_the_rest_too(c, s, a):
     await taskmeter.install(c)
-    meter = s.plugins["taskmeter"]
     await c.unregister_scheduler_plugin("taskmeter")
-    meter._tend()
-    assert s.extensions[EXTENSION].meter is None
+    while SNAPSHOT_OP in s.handlers:
+        await asyncio.sleep(0.01)
+    assert not s.extensions[EXTENSION].active
     await a.heartbeat()
     assert a.address in s.workers
+    await taskmeter.install(c)
+    assert (await taskmeter.snapshot(c)).nthreads == 1
 
 
 @gen_cluster(client=True, nthreads=[("", 1)])
@@ -139,20 +157,25 @@ async def test_an_error_in_any_hook_is_counted_and_hurts_nobody(c, s, a, monkeyp
     def broken(*args, **kwargs):
         raise RuntimeError("a bug of ours")
 
-    for owner, names in (
-        (scheduler_side, ["receive", "_joined", "_left", "_announce", "_estimate"]),
-        (worker_side, ["_note", "_report"]),
-    ):
-        for name in names:
-            monkeypatch.setattr(owner, name, broken)
+    def fail(message, *args, **kwargs):
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(scheduler_side.account, "apply", fail)
+    monkeypatch.setattr(scheduler_side.account, "join", fail)
+    monkeypatch.setattr(scheduler_side.account, "leave", fail)
+    monkeypatch.setattr(worker_side.writer, "write", broken)
+    monkeypatch.setattr(worker_side.ledger, "handle", broken)
     assert await c.submit(lambda: 1) == 1
     await a.heartbeat()
-    async with Worker(s.address, nthreads=1):
+    async with Worker(s.address, nthreads=1) as another:
         assert len(s.workers) == 2
+        await another.heartbeat()
     scheduler_side.restart(s)
     assert await c.submit(lambda: 2, pure=False) == 2
-    assert worker_side.errors.keys() >= {"worker transition", "worker heartbeat"}
-    assert scheduler_side.errors.keys() >= {"add_worker", "remove_worker", "restart"}
+    while not worker_side.errors.keys() >= {"worker transition", "tick"}:
+        await asyncio.sleep(0.01)
+    while not scheduler_side.errors.keys() >= {"add_worker", "remove_worker"}:
+        await asyncio.sleep(0.01)
     assert a.address in s.workers
 
 
@@ -219,8 +242,6 @@ def test_a_metered_worker_beside_an_unmetered_one(tmp_path, monkeypatch):
 
 @gen_cluster(nthreads=[])
 async def test_a_preload_that_runs_twice_installs_once(s):  # case M6
-    from taskmeter.preload import dask_setup
-
     for _ in range(2):
         await dask_setup(s)
     async with Worker(s.address, nthreads=1) as worker:
@@ -228,8 +249,6 @@ async def test_a_preload_that_runs_twice_installs_once(s):  # case M6
 
 
 def test_two_schedulers_one_after_the_other_show_their_own_figures():  # case M6
-    import asyncio
-
     async def one(tasks):
         async with Scheduler(port=0, dashboard_address=":0") as scheduler:
             meter = SchedulerMeter()
@@ -242,3 +261,34 @@ def test_two_schedulers_one_after_the_other_show_their_own_figures():  # case M6
                 return (await taskmeter.snapshot(client)).prefixes["count"].attempts["ok"].count
 
     assert [asyncio.run(one(tasks)) for tasks in (3, 5)] == [3, 5]
+
+
+@pytest.mark.parametrize("clients", [2, 4])
+@gen_cluster(nthreads=[("", 1)] * 2)
+async def test_clients_that_install_at_the_same_time_all_have_it(s, a, b, clients):  # case T9
+    for turn in range(5):
+        async with AsyncExitStack() as stack:
+            several = [
+                await stack.enter_async_context(Client(s.address, asynchronous=True))
+                for _ in range(clients)
+            ]
+            await asyncio.gather(*(taskmeter.install(client) for client in several))
+            for client in several:
+                assert (await taskmeter.snapshot(client)).nthreads == 2
+            assert await several[0].submit(nap, 0, key=f"nap-{turn}") == 0
+            # a meter that lost the race looks after itself now and then
+            s.periodic_callbacks["taskmeter"].callback()
+            stats = (await taskmeter.snapshot(several[-1])).prefixes["nap"]
+            assert stats.attempts["ok"].count == 1
+            await taskmeter.uninstall(several[0])
+            assert "taskmeter" not in s.plugins
+            assert SNAPSHOT_OP not in s.handlers
+        assert set(s.workers) == {a.address, b.address}
+
+
+@gen_cluster(client=True, nthreads=[("", 1)])
+async def test_a_preload_and_a_client_at_once_install_it_once(c, s, a):  # case T9
+    await asyncio.gather(dask_setup(s), taskmeter.install(c), dask_setup(s))
+    assert (await taskmeter.snapshot(c)).nthreads == 1
+    assert await c.submit(nap, 0, key="nap-1") == 0
+    assert (await taskmeter.snapshot(c)).prefixes["nap"].attempts["ok"].count == 1

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from array import array
-
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.protocol.samples_delta import Parcel
+from taskmeter.protocol.message import Samples
 from taskmeter.protocol.series import TRANSFER_BYTES, TRANSFER_SECONDS, Series
 from taskmeter.snapshots.expected import Remaining
 from taskmeter.snapshots.progress import Bar, Bars, PrefixProgress, Progress
@@ -69,20 +68,21 @@ def test_progress_survives_the_way_to_the_client() -> None:
     assert one.left == 4
 
 
-def parcel(sizes, seconds) -> Parcel:
-    values = {
-        Series(TRANSFER_BYTES, "", "here"): array("d", sizes).tobytes(),
-        Series(TRANSFER_SECONDS, "", "here"): array("d", seconds).tobytes(),
-    }
-    return Parcel(meter="m", number=1, values=values, distributions={})
+def moved(sizes, seconds) -> Samples:
+    return Samples(
+        values={
+            Series(TRANSFER_BYTES, "", "here"): np.array(sizes, dtype=float),
+            Series(TRANSFER_SECONDS, "", "here"): np.array(seconds, dtype=float),
+        }
+    )
 
 
-def test_transfers_of_a_parcel_have_their_bytes_and_their_seconds() -> None:
-    found = list(parcel([1e3, 1e6], [0.01, 0.02]).transfers(100))
-    assert found == [("here", 1e3, 0.01), ("here", 1e6, 0.02)]
+def test_transfers_of_a_message_have_their_bytes_and_their_seconds() -> None:
+    transfers = list(moved([1e3, 1e6], [0.01, 0.02]).transfers(100))
+    assert transfers == [("here", 1e3, 0.01), ("here", 1e6, 0.02)]
 
 
 def test_transfers_whose_seconds_are_missing_are_left_out_and_many_are_thinned() -> None:
-    assert list(parcel([1e3, 1e6], [0.01]).transfers(100)) == []
-    many = list(parcel(range(250), range(250)).transfers(100))
+    assert list(moved([1e3, 1e6], [0.01]).transfers(100)) == []
+    many = list(moved(range(250), range(250)).transfers(100))
     assert [size for _, size, _ in many] == list(range(0, 250, 3))

@@ -35,13 +35,26 @@ def install(client: Client) -> None:
     Raises
     ------
     RuntimeError
-        If the scheduler cannot import taskmeter.
+        If the scheduler cannot import taskmeter, or taskmeter does not answer afterwards.
     """
     return cast("None", client.sync(install_async, client))
 
 
 async def install_async(client: Client) -> None:
     """Do what `install` does, from a coroutine on the event loop of any client."""
+    await _register(client)
+    if not await installed(client):
+        # a plugin is registered that is not reachable: what is left of one that was removed
+        await client.scheduler.unregister_scheduler_plugin(name=SchedulerMeter.name)
+        await _register(client)
+    if not await installed(client):
+        raise RuntimeError(
+            f"taskmeter is registered on the scheduler at {client.scheduler.address}, but does not "
+            "answer: its log says why; restart it to begin anew."
+        )
+
+
+async def _register(client: Client) -> None:
     try:
         await client._register_scheduler_plugin(  # noqa: SLF001 (the public one cannot be awaited from a sync client)
             plugin=SchedulerMeter(), name=SchedulerMeter.name, idempotent=True
