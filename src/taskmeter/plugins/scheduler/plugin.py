@@ -89,8 +89,6 @@ class SchedulerMeter(SchedulerPlugin):
         # same time the first one gets there, and the others wait until the scheduler knows it.
         if await self._is_second(scheduler):
             return
-        for sentence in unknown_settings():
-            logger.warning("taskmeter: %s", sentence)
         self._set_up(scheduler, settings)
         await scheduler.register_worker_plugin(
             None, plugin=make_loader(), name=LOADER, idempotent=False
