@@ -22,9 +22,11 @@ class MonotoneExport:
     Snapshots tell the truth as it is known, and later ones may know better about the same past. A
     counter may not fall, and compute and idle seconds must add up to the thread seconds at every
     look. So at each look, of the truth T(t) and the growth D of the thread seconds, the increments
-    of what is exported are those that are not negative, add up to D, and are nearest to T - E: the
-    Euclidean projection on a simplex. Where everything was known in time, E is T. Where not, E
-    catches up at the pace of the capacity.
+    of what is exported are those that are not negative, add up to D, and are nearest to T - E:
+    first those of the compute seconds, and of what is left those of the idle seconds, each by the
+    Euclidean projection on a simplex. Where everything was known in time, E is T. Where not, the
+    compute seconds catch up at the pace of the capacity. What was exported and turned out to be too
+    much stays; as much is missing from the idle seconds until the truth has caught up.
 
     Counters outside that sum keep their highest value so far.
     """
@@ -83,16 +85,17 @@ class MonotoneExport:
         places = [self._places[name] for name in snapshot.prefixes]
         exported = np.zeros(len(self._places))
         exported[: self._compute.size] = self._compute
-        reasons = [*{**self._idle, **snapshot.idle_seconds}]
-        wanted = -exported
-        wanted[places] += [stats.compute_seconds for stats in snapshot.prefixes.values()]
-        idle = [snapshot.idle_seconds.get(r, 0.0) - self._idle.get(r, 0.0) for r in reasons]
         growth = max(0.0, snapshot.thread_seconds - self._thread_seconds)
-        increments = nearest_increments(np.concatenate([wanted, idle]), growth)
-        self._compute = exported + increments[: exported.size]
+        computed = np.maximum(wanted, 0.0)
+        if computed.sum() > growth:
+            computed = nearest_increments(wanted, growth)
+        self._compute = exported + computed
+        reasons = [*{**self._idle, **snapshot.idle_seconds}]
+        idle = [snapshot.idle_seconds.get(r, 0.0) - self._idle.get(r, 0.0) for r in reasons]
+        left = nearest_increments(np.array(idle), growth - float(computed.sum()))
         self._idle = {
             reason: self._idle.get(reason, 0.0) + more
-            for reason, more in zip(reasons, increments[exported.size :].tolist(), strict=True)
+            for reason, more in zip(reasons, left.tolist(), strict=True)
         }
         self._thread_seconds += growth
         return [float(seconds) for seconds in self._compute[places]]
