@@ -95,12 +95,15 @@ class Booked:
         What it counts under.
     ok
         Its result is in memory; otherwise it failed for good.
+    length
+        Seconds from the start of its code to its end.
     compute, seceded, cpu
-        Seconds.
+        Seconds that were metered.
     """
 
     prefix: str
     ok: bool
+    length: float
     compute: float
     seceded: float
     cpu: float
@@ -109,11 +112,6 @@ class Booked:
     def outcome(self) -> str:
         """How it ended."""
         return "ok" if self.ok else "failed"
-
-    @property
-    def length(self) -> float:
-        """Seconds from the start of its code to its end."""
-        return self.compute + self.seceded
 
     @property
     def series(self) -> Series:
