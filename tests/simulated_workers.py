@@ -131,8 +131,9 @@ class SimulatedWorker:
     def start(
         self, key: str, now: float, prefix: str = "x", *, metered_from: float | None = None
     ) -> Attempt:
-        """Begin an attempt."""
-        attempt = Attempt(key=key, prefix=prefix, start=self.now(now))
+        """Begin an attempt; one that has already run is metered from an instant on."""
+        began = self.now(now if metered_from is None else metered_from)
+        attempt = Attempt(key=key, prefix=prefix, start=min(began, self.clock.of(now)))
         self.attempts.append(attempt)
         self.ledger.handle(
             Started(
@@ -140,10 +141,10 @@ class SimulatedWorker:
                 run_id=attempt.run_id,
                 prefix=prefix,
                 at=attempt.start,
-                metered_from=None if metered_from is None else self.clock.of(metered_from),
+                metered_from=began,
             )
         )
-        self._change_threads(attempt.start)
+        self._change_threads(began)
         return attempt
 
     def move(self, attempt: Attempt, phase: str, now: float) -> None:

@@ -46,7 +46,7 @@ class Life:
         return "lost" if self.worker_left and self.start_told else ""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Worker:
     """A worker, and what is on its way from it to the scheduler, in order."""
 
@@ -58,6 +58,8 @@ class Worker:
     tells: dict[int, tuple[list[Life], list[Life]]] = field(default_factory=dict)
     ends: list[KnownEnd] = field(default_factory=list)
     ended_untold: list[Life] = field(default_factory=list)
+    #: a message of its meter came before it left
+    heard: bool = False
     left: bool = False
 
     @property
@@ -300,22 +302,19 @@ class AccountUnderChaos(RuleBasedStateMachine):
 
     def take(self, worker: Worker, message: Message) -> None:
         address = worker.real.address
-        known = worker.left and not self.account_knows(worker)
         new = self.account.apply(address, message, self.now, estimated=worker.estimated)
-        assert new != known
+        # of a meter that was never heard of, nothing comes after the departure
+        assert new == (worker.heard or not worker.left)
         self.delivered.append((address, message))
         if not new:
             return
+        worker.heard = True
         worker.ends.clear()
         starts, ends = worker.tells[message.number]
         for life in (*starts, *ends):
             life.start_told = True
         for life in ends:
             life.end_told = "late" if worker.left else "in time"
-
-    def account_knows(self, worker: Worker) -> bool:
-        """Return whether the account has heard of a worker's meter before it left."""
-        return any(address == worker.real.address for address, _ in self.delivered)
 
     @precondition(lambda self: self.delivered)
     @rule(data=st.data())

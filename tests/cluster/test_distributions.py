@@ -7,13 +7,13 @@ from math import inf, nan
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from taskmeter.cluster.cluster import Fleet
+from taskmeter.protocol.samples_delta import GroupActivity, Parcel
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.cluster.cluster import Fleet
 from taskmeter.cluster.distributions import Measurements
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.protocol.sample_buffers import Samples
-from taskmeter.protocol.samples_delta import GroupActivity, Parcel
 from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
@@ -33,21 +33,17 @@ EVENT = st.tuples(
 ) | st.integers(0, 2)
 
 
-def parcel(number=1, *, meter="m", values=None, groups=(), slowest=()):
-    return Parcel(
-        meter=meter,
-        number=number,
-        values={s: array("d", v).tobytes() for s, v in (values or {}).items()},
-        distributions={},
+def told(values=None, *, groups=()):
+    """Return what a message tells of some values."""
+    return Samples(
+        values={series: np.array(some, dtype=float) for series, some in (values or {}).items()},
         groups=groups,
-        slowest=slowest,
     )
 
 
-def group_parcel(number, group, seconds=1.0, *, start_age=1.0, stop_age=0.0, span_id=""):
-    return parcel(
-        number,
-        values={Series(DURATION, "p", "compute", group): [seconds]},
+def of_group(group, seconds=1.0, *, start_age=1.0, stop_age=0.0, span_id=""):
+    return told(
+        {Series(DURATION, "p", "compute", group): [seconds]},
         groups=(
             GroupActivity(
                 group=group,
@@ -71,11 +67,11 @@ def transfer(samples, source, size, seconds):
 
 def parcels_of(events):
     """Give ``[(worker, parcel)]`` of some `EVENT` and of what is left at the end."""
-    workers = [Samples(f"meter {number}") for number in range(3)]
+    workers = [SampleBuffers(f"meter {number}") for number in range(3)]
     sent = []
     for event in [*events, 0, 1, 2]:
         if isinstance(event, int):
-            sent.append((f"w{event}", workers[event].parcel(1.0)))
+            sent.append((f"w{event}", workers[event].take(1.0)))
         else:
             number, prefix, place, ok, seconds = event
             workers[number].attempt(
@@ -108,8 +104,8 @@ def test_any_split_over_workers_and_parcels_in_any_order_and_repeated_equals_the
     sent = parcels_of(events)
     delivered = data.draw(st.permutations(sent))
     repeated = data.draw(st.lists(st.sampled_from(sent), max_size=5)) if sent else []
-    cluster = Measurements()
-    taken = [cluster.apply(made, worker, 1.0) for worker, made in [*delivered, *repeated]]
+    cluster = Distributions()
+    taken = [cluster.take(made, worker, 1.0) for worker, made in [*delivered, *repeated]]
     assert taken == [True] * len(delivered) + [False] * len(repeated)
     cluster.fold()
 
@@ -138,14 +134,14 @@ def test_any_split_over_workers_and_parcels_in_any_order_and_repeated_equals_the
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.data())
 def test_values_that_travel_as_distributions_and_as_themselves_add_up_alike(values, data):
-    samples, cluster = Samples("m", few=8), Measurements()
+    samples, cluster = SampleBuffers("m", few=8), Distributions()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
     for start, stop in zip([0, *cuts], [*cuts, len(values)], strict=True):
         for value in values[start:stop]:
             samples.record(Series(WAIT, "p", "worker"), value)
-        made = samples.parcel(0.0)
+        made = samples.take(0.0)
         if made is not None:
-            cluster.apply(made, "w", 0.0)
+            cluster.take(made, "w", 0.0)
         if data.draw(st.booleans()):
             cluster.fold()
     cluster.fold()
@@ -155,13 +151,13 @@ def test_values_that_travel_as_distributions_and_as_themselves_add_up_alike(valu
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=100), st.integers(0, 8))
 def test_beyond_the_limit_of_series_the_sums_over_prefixes_stay_exact(whose, limit):
-    fleet = Fleet(measurements=Measurements(series=limit))
+    account = ClusterAccount(distributions=Distributions(series=limit))
     values = {}
     for number in whose:
         values.setdefault(Series(DURATION, str(number), "compute"), []).append(number)
-    fleet.take("w", parcel(values=values), 0.0)
-    fleet.measurements.fold()
-    prefixes = fleet.snapshot(0.0, at=0.0, start=0.0).prefixes
+    take(account, "w", told(values), 0.0)
+    account.distributions.fold()
+    prefixes = account.snapshot(0.0, at=0.0, start=0.0).prefixes
     assert sum(p.durations["compute"].sum for p in prefixes.values()) == sum(whose)
     assert sum(p.durations["compute"].count for p in prefixes.values()) == len(whose)
     assert sum(p.durations["compute"].count > 0 for p in prefixes.values()) <= limit + 1
@@ -175,15 +171,15 @@ def test_beyond_the_limit_of_series_the_sums_over_prefixes_stay_exact(whose, lim
 def test_recent_holds_what_came_within_the_window_to_within_one_slice(steps, slice_seconds):
     slices = 4
     window = slices * slice_seconds
-    cluster = Measurements(at=0.0, window=window, slices=slices)
+    cluster = Distributions(at=0.0, window=window, slices=slices)
     now, came, number = 0.0, [], 0
     longest = max(step for step, _ in steps)
     for step, count in steps:
         now += step
         if count:
             number += 1
-            cluster.apply(
-                parcel(number, values={Series(DURATION, "p", "compute"): [1.0] * count}), "w", now
+            cluster.take(
+                told({Series(DURATION, "p", "compute"): [1.0] * count}), "w", now
             )
             came += [now] * count
         cluster.fold()
@@ -207,9 +203,9 @@ MOMENT = (
 
 @given(st.lists(MOMENT, max_size=60))
 def test_no_count_and_no_sum_ever_falls_whatever_comes_and_goes(moments):
-    fleet = Fleet(measurements=Measurements(groups=2, pairs=1, series=3))
-    workers = [Samples(f"meter {number}") for number in range(2)]
-    now, before = 0.0, fleet.snapshot(0.0, at=1.0, start=0.0)
+    account = ClusterAccount(distributions=Distributions(groups=2, pairs=1, series=3))
+    workers = [SampleBuffers(f"meter {number}") for number in range(2)]
+    now, before = 0.0, account.snapshot(0.0, at=1.0, start=0.0)
     for what, *details in moments:
         if what == "parcel":
             number, place, value = details
@@ -223,16 +219,16 @@ def test_no_count_and_no_sum_ever_falls_whatever_comes_and_goes(moments):
                 ok=place > 1,
             )
             transfer(workers[number], f"w{place}", value, 1.0)
-            fleet.take(f"w{number}", workers[number].parcel(1.0), now)
+            account.take(f"w{number}", workers[number].take(1.0), now)
         elif what == "depart":
-            fleet.measurements.depart(f"w{details[0]}")
+            account.distributions.depart(f"w{details[0]}")
         elif what == "tick":
             now += details[0]
-            fleet.measurements.tick(now)
+            account.distributions.tick(now)
         else:
-            fleet.record(Series(WAIT, "p0", "queued"), details[0])
-        fleet.measurements.fold()
-        after = fleet.snapshot(now, at=1.0 + now, start=0.0)
+            account.record(Series(WAIT, "p0", "queued"), details[0])
+        account.distributions.fold()
+        after = account.snapshot(now, at=1.0 + now, start=0.0)
         # raises if anything holds less than before
         for name, stats in before.prefixes.items():
             after.prefixes[name].since(stats)
@@ -241,60 +237,13 @@ def test_no_count_and_no_sum_ever_falls_whatever_comes_and_goes(moments):
         before = after
 
 
-# ---- delivery
-
-
-@given(st.permutations(range(1, 12)), st.lists(st.integers(1, 11), max_size=20))
-def test_each_number_of_a_meter_counts_once(order, again):
-    cluster = Measurements()
-    for number in [*order, *again]:
-        cluster.apply(parcel(number, values={Series(WAIT, "p", "worker"): [number]}), "w", 0.0)
-    cluster.fold()
-    assert cluster.prefixes()["p"].waits["worker"] == Distribution.of(range(1, 12))
-
-
-def test_meters_are_told_apart():
-    cluster = Measurements()
-    for meter in "ab":
-        assert cluster.apply(
-            parcel(1, meter=meter, values={Series(WAIT, "p", "worker"): [1.0]}), "w", 0.0
-        )
-    cluster.fold()
-    assert cluster.prefixes()["p"].waits["worker"].count == 2
-
-
-def test_a_parcel_that_never_comes_costs_no_memory_for_ever():
-    cluster = Measurements()
-    for number in range(2, 10_000):
-        assert cluster.apply(parcel(number), "w", 0.0)
-        assert not cluster.apply(parcel(number), "w", 0.0)
-    assert len(cluster._numbers["m"].ahead) <= 1_000
-    assert not cluster.apply(parcel(1), "w", 0.0), "too late: it was taken for lost"
-
-
-def test_a_number_out_of_all_proportion_does_not_stop_those_that_follow():
-    cluster = Measurements()
-    assert cluster.apply(parcel(2**40), "w", 0.0)
-    assert all(cluster.apply(parcel(number), "w", 0.0) for number in range(1, 3_000))
-
-
-def test_the_meter_that_is_forgotten_is_the_one_that_was_silent_longest(monkeypatch):
-    monkeypatch.setattr("taskmeter.cluster.distributions._REMEMBERED", 3)
-    cluster = Measurements()
-    for number in range(1, 20):
-        assert cluster.apply(parcel(number, meter="old"), "w", 0.0)
-        assert cluster.apply(parcel(1, meter=f"new {number}"), "w", 0.0)
-        assert not cluster.apply(parcel(number, meter="old"), "w", 0.0)
-    assert len(cluster._numbers) == 3
-
-
 # ---- groups
 
 
 def test_the_last_groups_are_kept_by_their_latest_activity():
-    cluster = Measurements(groups=3)
+    cluster = Distributions(groups=3)
     for number, group in enumerate(["a", "b", "c", "a", "d"], 1):
-        cluster.apply(group_parcel(number, group), "w", float(number))
+        cluster.take(of_group(group), "w", float(number))
     cluster.fold()
     groups = cluster.groups(5.0, 5.0)
     assert list(groups) == ["c", "a", "d"]
@@ -303,9 +252,9 @@ def test_the_last_groups_are_kept_by_their_latest_activity():
 
 
 def test_groups_come_and_go_without_end_and_each_has_rows_of_its_own():
-    cluster = Measurements(groups=3)
+    cluster = Distributions(groups=3)
     for number in range(1, 200):
-        cluster.apply(group_parcel(number, f"g{number}", seconds=number), "w", 0.0)
+        cluster.take(of_group(f"g{number}", seconds=number), "w", 0.0)
     cluster.fold()
     assert {g: s.durations["compute"].sum for g, s in cluster.groups(0.0, 0.0).items()} == {
         "g197": 197.0,
@@ -316,14 +265,14 @@ def test_groups_come_and_go_without_end_and_each_has_rows_of_its_own():
 
 
 def test_more_groups_in_one_parcel_than_are_kept_leave_the_prefix_exact():
-    cluster = Measurements(groups=2)
-    samples = Samples("m")
+    cluster = Distributions(groups=2)
+    samples = SampleBuffers("m")
     for number in range(5):
         samples.attempt(
             key="k", prefix="p", group=f"g{number}", start=0.0, stop=1.0, seconds=1.0, ok=True,
             output_bytes=1,
         )  # fmt: skip
-    cluster.apply(samples.parcel(1.0), "w", 1.0)
+    cluster.take(samples.take(1.0), "w", 1.0)
     cluster.fold()
     groups = cluster.groups(1.0, 1.0)
     assert list(groups) == ["g3", "g4"]
@@ -332,10 +281,10 @@ def test_more_groups_in_one_parcel_than_are_kept_leave_the_prefix_exact():
 
 
 def test_the_wall_time_of_a_group_is_from_its_first_start_to_its_last_stop():
-    cluster = Measurements()
+    cluster = Distributions()
     # two workers whose attempts overlap, told late and in the wrong order
-    cluster.apply(group_parcel(2, "g", 4.0, start_age=5.0, stop_age=0.5), "w", 21.0)
-    cluster.apply(group_parcel(1, "g", 10.0, start_age=12.0, stop_age=2.0), "v", 22.0)
+    cluster.take(of_group("g", 4.0, start_age=5.0, stop_age=0.5), "w", 21.0)
+    cluster.take(of_group("g", 10.0, start_age=12.0, stop_age=2.0), "v", 22.0)
     cluster.fold()
     (stats,) = cluster.groups(30.0, 1030.0).values()
     assert (stats.first_start, stats.last_stop) == (1010.0, 1020.5)
@@ -344,11 +293,11 @@ def test_the_wall_time_of_a_group_is_from_its_first_start_to_its_last_stop():
 
 
 def test_a_group_has_the_name_of_its_span_once_that_is_known():
-    cluster = Measurements()
+    cluster = Distributions()
     names = {"id": ("outer", "inner")}
     for number, span_id in enumerate(["", "unknown", "id", "unknown"], 1):
-        cluster.apply(
-            group_parcel(number, "g", span_id=span_id),
+        cluster.take(
+            of_group("g", span_id=span_id),
             "w",
             0.0,
             span=lambda which: names.get(which, ()),
@@ -361,10 +310,10 @@ def test_a_group_has_the_name_of_its_span_once_that_is_known():
 
 
 def test_the_window_forgets_what_is_older_and_the_total_does_not():
-    cluster = Measurements(at=0.0, window=10.0, slices=10)
+    cluster = Distributions(at=0.0, window=10.0, slices=10)
     for number in range(1, 31):
-        cluster.apply(
-            parcel(number, values={Series(DURATION, "p", "compute"): [float(number)]}),
+        cluster.take(
+            told({Series(DURATION, "p", "compute"): [float(number)]}),
             "w",
             float(number),
         )
@@ -381,22 +330,15 @@ def test_the_window_forgets_what_is_older_and_the_total_does_not():
     assert cluster.recent("unknown", Distribution()).count == 0
 
 
-def test_the_window_keeps_a_fixed_number_of_slices():
-    cluster = Measurements(at=0.0, window=10.0, slices=10)
-    for tick in range(1000):
-        cluster.tick(tick / 4)
-    assert len(cluster._history) <= 12
-
-
 def test_the_slowest_attempt_of_the_window_is_remembered():
-    samples, cluster = Samples("m"), Measurements(window=10.0)
+    samples, cluster = SampleBuffers("m"), Distributions(window=10.0)
 
     def attempt(key, seconds, stop):
         samples.attempt(
             key=key, prefix="p", group="g", start=stop - seconds, stop=stop, seconds=seconds,
             ok=True,
         )  # fmt: skip
-        cluster.apply(samples.parcel(stop), "w", stop)
+        cluster.take(samples.take(stop), "w", stop)
 
     attempt("slow", 5.0, 5.0)
     attempt("quick", 1.0, 7.0)
@@ -415,12 +357,12 @@ def test_the_slowest_attempt_of_the_window_is_remembered():
 
 
 def test_transfers_add_up_over_pairs():
-    cluster, samples = Measurements(), {name: Samples(name) for name in "ab"}
+    cluster, samples = Distributions(), {name: SampleBuffers(name) for name in "ab"}
     transfer(samples["a"], "b", 8, 2.0)
     transfer(samples["a"], "b", 1000, 1.0)
     transfer(samples["b"], "a", 3, 0.5)
     for worker, mine in samples.items():
-        cluster.apply(mine.parcel(0.0), worker, 0.0)
+        cluster.take(mine.take(0.0), worker, 0.0)
     cluster.fold()
     found = cluster.transfers()
     assert found.bytes == Distribution.of([8, 1000, 3])
@@ -433,10 +375,10 @@ def test_transfers_add_up_over_pairs():
 
 
 def test_pairs_are_bounded_and_those_beyond_share_one():
-    cluster, samples = Measurements(pairs=3), Samples("m")
+    cluster, samples = Distributions(pairs=3), SampleBuffers("m")
     for number in range(10):
         transfer(samples, f"w{number}", 1 + number, 1.0)
-    cluster.apply(samples.parcel(0.0), "here", 0.0)
+    cluster.take(samples.take(0.0), "here", 0.0)
     cluster.fold()
     found = cluster.transfers()
     assert set(found.pairs) == {*((f"w{n}", "here") for n in range(3)), (OTHER, OTHER)}
@@ -444,14 +386,14 @@ def test_pairs_are_bounded_and_those_beyond_share_one():
 
 
 def test_the_pairs_of_a_worker_vanish_with_it_and_make_room_and_the_totals_stay():
-    cluster, here = Measurements(pairs=2), Samples("here")
+    cluster, here = Distributions(pairs=2), SampleBuffers("here")
     for round_number in range(5):
         gone = f"w{round_number}"
-        there = Samples(gone)
+        there = SampleBuffers(gone)
         transfer(here, gone, 1, 1.0)
         transfer(there, "here", 2, 1.0)
-        cluster.apply(here.parcel(0.0), "here", 0.0)
-        cluster.apply(there.parcel(0.0), gone, 0.0)
+        cluster.take(here.take(0.0), "here", 0.0)
+        cluster.take(there.take(0.0), gone, 0.0)
         cluster.fold()
         assert set(cluster.transfers().pairs) == {(gone, "here"), ("here", gone)}
         cluster.depart(gone)
@@ -460,14 +402,14 @@ def test_the_pairs_of_a_worker_vanish_with_it_and_make_room_and_the_totals_stay(
 
 
 def test_a_late_word_of_a_worker_that_went_brings_no_pair_back():
-    cluster, here, gone = Measurements(), Samples("here"), Samples("gone")
+    cluster, here, gone = Distributions(), SampleBuffers("here"), SampleBuffers("gone")
     transfer(here, "gone", 1, 1.0)
     transfer(here, "there", 1, 1.0)
     transfer(gone, "here", 2, 1.0)
     cluster.depart("gone")
     present = {"here", "there"}.__contains__
-    cluster.apply(here.parcel(0.0), "here", 0.0, present=present)
-    cluster.apply(gone.parcel(0.0), "gone", 0.0, present=present)
+    cluster.take(here.take(0.0), "here", 0.0, present=present)
+    cluster.take(gone.take(0.0), "gone", 0.0, present=present)
     cluster.fold()
     assert set(cluster.transfers().pairs) == {("there", "here")}
     assert cluster.transfers().bytes.sum == 4
@@ -477,14 +419,14 @@ def test_a_late_word_of_a_worker_that_went_brings_no_pair_back():
 
 
 def test_case_d4_outputs_of_one_two_and_three_megabytes():
-    cluster = Measurements()
+    cluster = Distributions()
     for number, worker in enumerate("abc", 1):
-        samples = Samples(worker)
+        samples = SampleBuffers(worker)
         samples.attempt(
             key="k", prefix="p", group="g", start=0.0, stop=1.0, seconds=1.0, ok=True,
             output_bytes=number * 1e6,
         )  # fmt: skip
-        cluster.apply(samples.parcel(1.0), worker, 1.0)
+        cluster.take(samples.take(1.0), worker, 1.0)
     cluster.fold()
     sizes = cluster.prefixes()["p"].single["output_bytes"]
     assert (sizes.mean, sizes.maximum, sizes.count) == (2e6, 3e6, 3)
@@ -492,13 +434,13 @@ def test_case_d4_outputs_of_one_two_and_three_megabytes():
 
 
 def test_case_d6_impossible_values_are_counted_once_and_are_in_no_figure():
-    cluster, samples = Measurements(), Samples("m")
+    cluster, samples = Distributions(), SampleBuffers("m")
     for value in (nan, inf, -1.0, 2.0):
         samples.record(Series(TRANSFER_BYTES, "", "there"), value)
         samples.attempt(
             key="k", prefix="p", group="g", start=0.0, stop=1.0, seconds=value, ok=False
         )
-    cluster.apply(samples.parcel(1.0), "w", 1.0)
+    cluster.take(samples.take(1.0), "w", 1.0)
     cluster.record(Series(WAIT, "p", "queued"), nan)
     cluster.fold()
     assert cluster.invalid == 7, "once, though groups and pairs have them too"
@@ -508,25 +450,25 @@ def test_case_d6_impossible_values_are_counted_once_and_are_in_no_figure():
 
 
 def test_a_prefix_may_have_an_empty_name():
-    fleet = Fleet()
-    fleet.take("w", parcel(values={Series(DURATION, "", "compute", "g"): [1.0]}), 0.0)
-    fleet.record(Series(WAIT, "", "queued"), 2.0)
-    fleet.measurements.fold()
-    stats = fleet.snapshot(0.0, at=0.0, start=0.0).prefixes[""]
+    account = ClusterAccount()
+    take(account, "w", told({Series(DURATION, "", "compute", "g"): [1.0]}), 0.0)
+    account.record(Series(WAIT, "", "queued"), 2.0)
+    account.distributions.fold()
+    stats = account.snapshot(0.0, at=0.0, start=0.0).prefixes[""]
     assert stats.durations["compute"].sum == 1.0
     assert stats.waits["queued"].sum == 2.0
 
 
 def test_activities_are_of_a_prefix_or_of_none():
-    fleet = Fleet()
+    account = ClusterAccount()
     values = {
         Series(ACTIVITY, "", "network", "gather-dep"): [1.0],
         Series(ACTIVITY, "p", "thread-cpu", "execute"): [2.0, 3.0],
         Series(ACTIVITY, "", "thread-cpu", "execute"): [4.0],
     }
-    fleet.take("w", parcel(values=values), 0.0)
-    fleet.measurements.fold()
-    snapshot = fleet.snapshot(0.0, at=0.0, start=0.0)
+    take(account, "w", told(values), 0.0)
+    account.distributions.fold()
+    snapshot = account.snapshot(0.0, at=0.0, start=0.0)
     assert snapshot.activities == {("gather-dep", "network"): Distribution.of([1.0])}
     assert set(snapshot.prefixes) == {"p", ""}
     assert snapshot.prefixes["p"].durations["thread-cpu"] == Distribution.of([2.0, 3.0])
@@ -536,36 +478,36 @@ def test_activities_are_of_a_prefix_or_of_none():
 @pytest.mark.parametrize("label", ["compute", "transfer"])
 def test_a_label_of_a_user_is_not_taken_for_an_action_of_dask(label):
     for order in (1, -1):
-        cluster = Measurements()
+        cluster = Distributions()
         both = {
             Series(DURATION, "p", label): [1.0],
             Series(ACTIVITY, "p", label, "execute"): [9.0],
         }
-        cluster.apply(parcel(values=dict(list(both.items())[::order])), "w", 0.0)
+        cluster.take(told(dict(list(both.items())[::order])), "w", 0.0)
         cluster.fold()
         assert cluster.prefixes()["p"].durations[label] == Distribution.of([1.0])
 
 
 def test_activities_beyond_the_limit_stay_those_of_tasks_or_of_others():
-    cluster = Measurements(series=0)
+    cluster = Distributions(series=0)
     values = {
         Series(ACTIVITY, "", "network", "gather-dep"): [1.0],
         Series(ACTIVITY, "p", "thread-cpu", "execute"): [2.0],
     }
-    cluster.apply(parcel(values=values), "w", 0.0)
+    cluster.take(told(values), "w", 0.0)
     cluster.fold()
     assert cluster.activities() == {(OTHER, OTHER): Distribution.of([1.0])}
     assert cluster.prefixes()[OTHER].durations[OTHER] == Distribution.of([2.0])
 
 
 def test_prefixes_beyond_their_limit_share_one_whose_distributions_add_up():
-    fleet = Fleet(max_prefixes=2)
+    account = ClusterAccount(max_prefixes=2)
     values = {Series(DURATION, name, "compute"): [1.0, 2.0] for name in "abcd"}
-    fleet.take("w", parcel(values=values), 0.0)
+    take(account, "w", told(values), 0.0)
     for name in "abcd":
-        fleet.record(Series(WAIT, name, "queued"), 1.0)
-    fleet.measurements.fold()
-    prefixes = fleet.snapshot(0.0, at=0.0, start=0.0).prefixes
+        account.record(Series(WAIT, name, "queued"), 1.0)
+    account.distributions.fold()
+    prefixes = account.snapshot(0.0, at=0.0, start=0.0).prefixes
     assert {n: p.durations["compute"].count for n, p in prefixes.items()} == {
         "a": 2, "b": 2, OTHER: 4,
     }  # fmt: skip
@@ -573,17 +515,17 @@ def test_prefixes_beyond_their_limit_share_one_whose_distributions_add_up():
 
 
 def test_two_snapshots_give_what_came_in_between():
-    fleet = Fleet()
+    account = ClusterAccount()
 
     def take(number, seconds):
-        fleet.take("w", group_parcel(number, "g", seconds), float(number))
-        fleet.take(
+        take(account, "w", of_group("g", seconds), float(number))
+        account.take(
             "w",
-            parcel(number, meter="sizes", values={Series(OUTPUT_BYTES, "p"): [8.0]}),
+            told({Series(OUTPUT_BYTES, "p"): [8.0]}),
             float(number),
         )
-        fleet.measurements.fold()
-        return fleet.snapshot(float(number), at=float(number), start=0.0)
+        account.distributions.fold()
+        return account.snapshot(float(number), at=float(number), start=0.0)
 
     older, newer = take(1, 1.0), take(2, 5.0)
     assert newer.prefixes["p"].durations["compute"] == Distribution.of([1.0, 5.0])
@@ -596,7 +538,7 @@ def test_two_snapshots_give_what_came_in_between():
 
 
 def test_nothing_measured_is_empty_everywhere():
-    cluster = Measurements()
+    cluster = Distributions()
     cluster.fold()
     cluster.tick(1e6)
     assert cluster.prefixes() == cluster.groups(0.0, 0.0) == cluster.activities() == {}
