@@ -1,241 +1,26 @@
+"""The distributions of a cluster, by example."""
+
 from __future__ import annotations
 
-from array import array
-from functools import reduce
 from math import inf, nan
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from taskmeter.cluster.cluster import Fleet
-from taskmeter.protocol.samples_delta import GroupActivity, Parcel
 
+from simulated_workers import look
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.cluster.distributions import Measurements
+from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.distributions import Distributions
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.protocol.sample_buffers import Samples
+from taskmeter.protocol.sample_buffers import SampleBuffers
 from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
     OUTPUT_BYTES,
-    TRANSFER_BANDWIDTH,
     TRANSFER_BYTES,
-    TRANSFER_SECONDS,
     WAIT,
     Series,
 )
-
-VALUE = st.floats(0, 1e9) | st.sampled_from([0.0, nan, -1.0])
-
-#: (worker, prefix, group within it, ok, seconds), or a worker that sends its parcel
-EVENT = st.tuples(
-    st.integers(0, 2), st.sampled_from("pq"), st.integers(0, 2), st.booleans(), VALUE
-) | st.integers(0, 2)
-
-
-def told(values=None, *, groups=()):
-    """Return what a message tells of some values."""
-    return Samples(
-        values={series: np.array(some, dtype=float) for series, some in (values or {}).items()},
-        groups=groups,
-    )
-
-
-def of_group(group, seconds=1.0, *, start_age=1.0, stop_age=0.0, span_id=""):
-    return told(
-        {Series(DURATION, "p", "compute", group): [seconds]},
-        groups=(
-            GroupActivity(
-                group=group,
-                prefix="p",
-                span_id=span_id,
-                start_age=start_age,
-                stop_age=stop_age,
-            ),
-        ),
-    )
-
-
-def transfer(samples, source, size, seconds):
-    samples.record(Series(TRANSFER_BYTES, "", source), size)
-    samples.record(Series(TRANSFER_SECONDS, "", source), seconds)
-    samples.record(Series(TRANSFER_BANDWIDTH, "", source), size / seconds)
-
-
-# ---- laws
-
-
-def parcels_of(events):
-    """Give ``[(worker, parcel)]`` of some `EVENT` and of what is left at the end."""
-    workers = [SampleBuffers(f"meter {number}") for number in range(3)]
-    sent = []
-    for event in [*events, 0, 1, 2]:
-        if isinstance(event, int):
-            sent.append((f"w{event}", workers[event].take(1.0)))
-        else:
-            number, prefix, place, ok, seconds = event
-            workers[number].attempt(
-                key="k",
-                prefix=prefix,
-                group=f"{prefix}-{place}",
-                start=0.0,
-                stop=1.0,
-                seconds=seconds,
-                ok=ok,
-            )
-    return [(worker, made) for worker, made in sent if made is not None]
-
-
-def expected(attempts, ok, prefix, place=None):
-    return Distribution.of(
-        [
-            seconds
-            for _, its_prefix, its_place, good, seconds in attempts
-            if good == ok and its_prefix == prefix and place in {None, its_place}
-        ]
-    )
-
-
-@given(st.lists(EVENT, max_size=60), st.data())
-def test_any_split_over_workers_and_parcels_in_any_order_and_repeated_equals_the_whole(
-    events, data
-):
-    """The law of feeding: no way of delivering values changes what is known of them."""
-    sent = parcels_of(events)
-    delivered = data.draw(st.permutations(sent))
-    repeated = data.draw(st.lists(st.sampled_from(sent), max_size=5)) if sent else []
-    cluster = Distributions()
-    taken = [cluster.take(made, worker, 1.0) for worker, made in [*delivered, *repeated]]
-    assert taken == [True] * len(delivered) + [False] * len(repeated)
-    cluster.fold()
-
-    attempts = [event for event in events if not isinstance(event, int)]
-    found = cluster.prefixes()
-    assert set(found) == {prefix for _, prefix, *_ in attempts}
-    for prefix, measured in found.items():
-        failed = measured.single.get("failed_durations", Distribution())
-        assert measured.durations["compute"] == expected(attempts, True, prefix)
-        assert failed == expected(attempts, False, prefix)
-    assert cluster.invalid == Distribution.of([attempt[-1] for attempt in attempts]).invalid
-
-    groups = cluster.groups(1.0, 1.0)
-    assert set(groups) == {f"{prefix}-{place}" for _, prefix, place, *_ in attempts}
-    for name, stats in groups.items():
-        prefix, place = name.split("-")
-        assert stats.durations["compute"] == expected(attempts, True, prefix, int(place))
-        assert stats.failed_durations == expected(attempts, False, prefix, int(place))
-    for prefix, measured in found.items():
-        whole = reduce(
-            Distribution.merge,
-            [stats.durations["compute"] for stats in groups.values() if stats.prefix == prefix],
-        )
-        assert whole == measured.durations["compute"], "the groups add up to the prefix"
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.data())
-def test_values_that_travel_as_distributions_and_as_themselves_add_up_alike(values, data):
-    samples, cluster = SampleBuffers("m", few=8), Distributions()
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
-    for start, stop in zip([0, *cuts], [*cuts, len(values)], strict=True):
-        for value in values[start:stop]:
-            samples.record(Series(WAIT, "p", "worker"), value)
-        made = samples.take(0.0)
-        if made is not None:
-            cluster.take(made, "w", 0.0)
-        if data.draw(st.booleans()):
-            cluster.fold()
-    cluster.fold()
-    assert cluster.prefixes()["p"].waits["worker"] == Distribution.of(values)
-
-
-@settings(max_examples=50)
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=100), st.integers(0, 8))
-def test_beyond_the_limit_of_series_the_sums_over_prefixes_stay_exact(whose, limit):
-    account = ClusterAccount(distributions=Distributions(series=limit))
-    values = {}
-    for number in whose:
-        values.setdefault(Series(DURATION, str(number), "compute"), []).append(number)
-    take(account, "w", told(values), 0.0)
-    account.distributions.fold()
-    prefixes = account.snapshot(0.0, at=0.0, start=0.0).prefixes
-    assert sum(p.durations["compute"].sum for p in prefixes.values()) == sum(whose)
-    assert sum(p.durations["compute"].count for p in prefixes.values()) == len(whose)
-    assert sum(p.durations["compute"].count > 0 for p in prefixes.values()) <= limit + 1
-    assert (OTHER in prefixes) == (len(values) > limit)
-
-
-@given(
-    st.lists(st.tuples(st.floats(0.001, 3), st.integers(0, 3)), min_size=1, max_size=80),
-    st.sampled_from([1.0, 2.5, 5.0]),
-)
-def test_recent_holds_what_came_within_the_window_to_within_one_slice(steps, slice_seconds):
-    slices = 4
-    window = slices * slice_seconds
-    cluster = Distributions(at=0.0, window=window, slices=slices)
-    now, came, number = 0.0, [], 0
-    longest = max(step for step, _ in steps)
-    for step, count in steps:
-        now += step
-        if count:
-            number += 1
-            cluster.take(
-                told({Series(DURATION, "p", "compute"): [1.0] * count}), "w", now
-            )
-            came += [now] * count
-        cluster.fold()
-        cluster.tick(now)
-        durations = cluster.prefixes()["p"].durations["compute"] if came else Distribution()
-        recent = cluster.recent("p", durations).count
-        # a slice is cut at the first tick after it is due
-        oldest = now - window - slice_seconds - longest
-        assert sum(at > now - window for at in came) <= recent
-        assert recent <= sum(at >= oldest for at in came)
-        assert durations.count == len(came)
-
-
-MOMENT = (
-    st.tuples(st.just("parcel"), st.integers(0, 1), st.integers(0, 5), VALUE)
-    | st.tuples(st.just("depart"), st.integers(0, 1))
-    | st.tuples(st.just("tick"), st.floats(0, 400))
-    | st.tuples(st.just("record"), VALUE)
-)
-
-
-@given(st.lists(MOMENT, max_size=60))
-def test_no_count_and_no_sum_ever_falls_whatever_comes_and_goes(moments):
-    account = ClusterAccount(distributions=Distributions(groups=2, pairs=1, series=3))
-    workers = [SampleBuffers(f"meter {number}") for number in range(2)]
-    now, before = 0.0, account.snapshot(0.0, at=1.0, start=0.0)
-    for what, *details in moments:
-        if what == "parcel":
-            number, place, value = details
-            workers[number].attempt(
-                key="k",
-                prefix=f"p{place % 3}",
-                group=f"g{place}",
-                start=0.0,
-                stop=1.0,
-                seconds=value,
-                ok=place > 1,
-            )
-            transfer(workers[number], f"w{place}", value, 1.0)
-            account.take(f"w{number}", workers[number].take(1.0), now)
-        elif what == "depart":
-            account.distributions.depart(f"w{details[0]}")
-        elif what == "tick":
-            now += details[0]
-            account.distributions.tick(now)
-        else:
-            account.record(Series(WAIT, "p0", "queued"), details[0])
-        account.distributions.fold()
-        after = account.snapshot(now, at=1.0 + now, start=0.0)
-        # raises if anything holds less than before
-        for name, stats in before.prefixes.items():
-            after.prefixes[name].since(stats)
-        after.transfers.bytes.since(before.transfers.bytes)
-        assert after.invalid_samples >= before.invalid_samples
-        before = after
-
+from told_samples import of_group, tell, told, transfer
 
 # ---- groups
 
@@ -264,13 +49,13 @@ def test_groups_come_and_go_without_end_and_each_has_rows_of_its_own():
     assert cluster.series == 3
 
 
-def test_more_groups_in_one_parcel_than_are_kept_leave_the_prefix_exact():
+def test_more_groups_in_one_message_than_are_kept_leave_the_prefix_exact():
     cluster = Distributions(groups=2)
-    samples = SampleBuffers("m")
+    samples = SampleBuffers()
     for number in range(5):
         samples.attempt(
-            key="k", prefix="p", group=f"g{number}", start=0.0, stop=1.0, seconds=1.0, ok=True,
-            output_bytes=1,
+            key="k", run_id=1, prefix="p", group=f"g{number}", start=0.0, stop=1.0, seconds=1.0,
+            ok=True, output_bytes=1,
         )  # fmt: skip
     cluster.take(samples.take(1.0), "w", 1.0)
     cluster.fold()
@@ -331,12 +116,12 @@ def test_the_window_forgets_what_is_older_and_the_total_does_not():
 
 
 def test_the_slowest_attempt_of_the_window_is_remembered():
-    samples, cluster = SampleBuffers("m"), Distributions(window=10.0)
+    samples, cluster = SampleBuffers(), Distributions(window=10.0)
 
     def attempt(key, seconds, stop):
         samples.attempt(
-            key=key, prefix="p", group="g", start=stop - seconds, stop=stop, seconds=seconds,
-            ok=True,
+            key=key, run_id=1, prefix="p", group="g", start=stop - seconds, stop=stop,
+            seconds=seconds, ok=True,
         )  # fmt: skip
         cluster.take(samples.take(stop), "w", stop)
 
@@ -357,7 +142,7 @@ def test_the_slowest_attempt_of_the_window_is_remembered():
 
 
 def test_transfers_add_up_over_pairs():
-    cluster, samples = Distributions(), {name: SampleBuffers(name) for name in "ab"}
+    cluster, samples = Distributions(), {name: SampleBuffers() for name in "ab"}
     transfer(samples["a"], "b", 8, 2.0)
     transfer(samples["a"], "b", 1000, 1.0)
     transfer(samples["b"], "a", 3, 0.5)
@@ -375,7 +160,7 @@ def test_transfers_add_up_over_pairs():
 
 
 def test_pairs_are_bounded_and_those_beyond_share_one():
-    cluster, samples = Distributions(pairs=3), SampleBuffers("m")
+    cluster, samples = Distributions(pairs=3), SampleBuffers()
     for number in range(10):
         transfer(samples, f"w{number}", 1 + number, 1.0)
     cluster.take(samples.take(0.0), "here", 0.0)
@@ -386,10 +171,10 @@ def test_pairs_are_bounded_and_those_beyond_share_one():
 
 
 def test_the_pairs_of_a_worker_vanish_with_it_and_make_room_and_the_totals_stay():
-    cluster, here = Distributions(pairs=2), SampleBuffers("here")
+    cluster, here = Distributions(pairs=2), SampleBuffers()
     for round_number in range(5):
         gone = f"w{round_number}"
-        there = SampleBuffers(gone)
+        there = SampleBuffers()
         transfer(here, gone, 1, 1.0)
         transfer(there, "here", 2, 1.0)
         cluster.take(here.take(0.0), "here", 0.0)
@@ -402,7 +187,7 @@ def test_the_pairs_of_a_worker_vanish_with_it_and_make_room_and_the_totals_stay(
 
 
 def test_a_late_word_of_a_worker_that_went_brings_no_pair_back():
-    cluster, here, gone = Distributions(), SampleBuffers("here"), SampleBuffers("gone")
+    cluster, here, gone = Distributions(), SampleBuffers(), SampleBuffers()
     transfer(here, "gone", 1, 1.0)
     transfer(here, "there", 1, 1.0)
     transfer(gone, "here", 2, 1.0)
@@ -421,9 +206,9 @@ def test_a_late_word_of_a_worker_that_went_brings_no_pair_back():
 def test_case_d4_outputs_of_one_two_and_three_megabytes():
     cluster = Distributions()
     for number, worker in enumerate("abc", 1):
-        samples = SampleBuffers(worker)
+        samples = SampleBuffers()
         samples.attempt(
-            key="k", prefix="p", group="g", start=0.0, stop=1.0, seconds=1.0, ok=True,
+            key="k", run_id=1, prefix="p", group="g", start=0.0, stop=1.0, seconds=1.0, ok=True,
             output_bytes=number * 1e6,
         )  # fmt: skip
         cluster.take(samples.take(1.0), worker, 1.0)
@@ -434,16 +219,17 @@ def test_case_d4_outputs_of_one_two_and_three_megabytes():
 
 
 def test_case_d6_impossible_values_are_counted_once_and_are_in_no_figure():
-    cluster, samples = Distributions(), SampleBuffers("m")
+    cluster, samples = Distributions(), SampleBuffers()
     for value in (nan, inf, -1.0, 2.0):
         samples.record(Series(TRANSFER_BYTES, "", "there"), value)
         samples.attempt(
-            key="k", prefix="p", group="g", start=0.0, stop=1.0, seconds=value, ok=False
+            key="k", run_id=1, prefix="p", group="g", start=0.0, stop=1.0, seconds=value, ok=False
         )
-    cluster.take(samples.take(1.0), "w", 1.0)
+    sent = samples.take(1.0)
+    cluster.take(sent, "w", 1.0)
     cluster.record(Series(WAIT, "p", "queued"), nan)
     cluster.fold()
-    assert cluster.invalid == 7, "once, though groups and pairs have them too"
+    assert (sent.invalid, cluster.invalid) == (6, 1), "once, though groups and pairs have them too"
     assert cluster.prefixes()["p"].single["failed_durations"] == Distribution.of([2.0])
     assert cluster.groups(1.0, 1.0)["g"].failed_durations == Distribution.of([2.0])
     assert cluster.transfers().pairs["there", "w"].bytes == Distribution.of([2.0])
@@ -451,10 +237,10 @@ def test_case_d6_impossible_values_are_counted_once_and_are_in_no_figure():
 
 def test_a_prefix_may_have_an_empty_name():
     account = ClusterAccount()
-    take(account, "w", told({Series(DURATION, "", "compute", "g"): [1.0]}), 0.0)
+    tell(account, "w", told({Series(DURATION, "", "compute", "g"): [1.0]}), 0.0)
     account.record(Series(WAIT, "", "queued"), 2.0)
     account.distributions.fold()
-    stats = account.snapshot(0.0, at=0.0, start=0.0).prefixes[""]
+    stats = look(account, 0.0).prefixes[""]
     assert stats.durations["compute"].sum == 1.0
     assert stats.waits["queued"].sum == 2.0
 
@@ -466,9 +252,9 @@ def test_activities_are_of_a_prefix_or_of_none():
         Series(ACTIVITY, "p", "thread-cpu", "execute"): [2.0, 3.0],
         Series(ACTIVITY, "", "thread-cpu", "execute"): [4.0],
     }
-    take(account, "w", told(values), 0.0)
+    tell(account, "w", told(values), 0.0)
     account.distributions.fold()
-    snapshot = account.snapshot(0.0, at=0.0, start=0.0)
+    snapshot = look(account, 0.0)
     assert snapshot.activities == {("gather-dep", "network"): Distribution.of([1.0])}
     assert set(snapshot.prefixes) == {"p", ""}
     assert snapshot.prefixes["p"].durations["thread-cpu"] == Distribution.of([2.0, 3.0])
@@ -503,11 +289,11 @@ def test_activities_beyond_the_limit_stay_those_of_tasks_or_of_others():
 def test_prefixes_beyond_their_limit_share_one_whose_distributions_add_up():
     account = ClusterAccount(max_prefixes=2)
     values = {Series(DURATION, name, "compute"): [1.0, 2.0] for name in "abcd"}
-    take(account, "w", told(values), 0.0)
+    tell(account, "w", told(values), 0.0)
     for name in "abcd":
         account.record(Series(WAIT, name, "queued"), 1.0)
     account.distributions.fold()
-    prefixes = account.snapshot(0.0, at=0.0, start=0.0).prefixes
+    prefixes = look(account, 0.0).prefixes
     assert {n: p.durations["compute"].count for n, p in prefixes.items()} == {
         "a": 2, "b": 2, OTHER: 4,
     }  # fmt: skip
@@ -517,17 +303,18 @@ def test_prefixes_beyond_their_limit_share_one_whose_distributions_add_up():
 def test_two_snapshots_give_what_came_in_between():
     account = ClusterAccount()
 
-    def take(number, seconds):
-        take(account, "w", of_group("g", seconds), float(number))
-        account.take(
+    def add(number, seconds):
+        tell(account, "w", of_group("g", seconds), float(number))
+        tell(
+            account,
             "w",
             told({Series(OUTPUT_BYTES, "p"): [8.0]}),
             float(number),
         )
         account.distributions.fold()
-        return account.snapshot(float(number), at=float(number), start=0.0)
+        return look(account, float(number))
 
-    older, newer = take(1, 1.0), take(2, 5.0)
+    older, newer = add(1, 1.0), add(2, 5.0)
     assert newer.prefixes["p"].durations["compute"] == Distribution.of([1.0, 5.0])
     between = newer.groups["g"].since(older.groups["g"])
     assert between.durations["compute"].sum == 5.0
