@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from taskmeter.attempts.attempt import OTHER, STALLED_SECONDS, Key
-from taskmeter.attempts.idle_reasons import EMPTY, STATES
+from taskmeter.attempts.idle_reasons import STATES
 from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.attempts.names import bounded
 from taskmeter.attempts.running_sum import RunningSum
-from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow
+from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow, possible
 from taskmeter.cluster.distributions import Distributions
-from taskmeter.cluster.idle_sums import FREE, IdleSums
+from taskmeter.cluster.idle_sums import IdleSums
 from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, WorkerState
 from taskmeter.protocol.message import Message
 from taskmeter.protocol.series import Series
-from taskmeter.protocol.validate import MOST_SECONDS
 
 #: How many meters that left are remembered, to recognise their last messages.
 _REMEMBERED = 1_024
@@ -117,7 +116,7 @@ class ClusterAccount:
             departed.lost[attempt.number] = self._lose(worker, attempt, at)
         self._thread_seconds.settled += worker.thread_seconds(at)
         self._thread_seconds.stop(worker.joined, worker.nthreads)
-        self._settle(worker, at, worker.threads)
+        worker.settle(self.idle, at, worker.threads)
         self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
         if worker.estimated:
             self._unmetered.settled += worker.nthreads * (at - worker.settled_at)
@@ -131,7 +130,7 @@ class ClusterAccount:
         in_flight = {attempt.key: attempt for attempt in worker.running.values()}
         for end in ends:
             attempt = in_flight.pop(end.key, None)
-            seconds = compute = self._possible(end.seconds)
+            seconds = compute = possible(end.seconds)
             seceded = cpu = 0.0
             if attempt is not None:
                 if not attempt.over:
@@ -323,7 +322,7 @@ class ClusterAccount:
             began = max(began, worker.settled_at)
             self._unmetered.settled += worker.nthreads * (began - worker.settled_at)
             self._unmetered.stop(worker.settled_at, worker.nthreads)
-            self._restart(worker, began)
+            worker.restart(self.idle, began)
         worker.estimated = estimated
 
     def _take_totals(self, worker: WorkerState, message: Message) -> None:
@@ -383,33 +382,14 @@ class ClusterAccount:
         capacity = worker.nthreads * (at - worker.settled_at)
         if told > 0:
             seconds = {s: message.thread_seconds[s] * capacity / told for s in STATES}
-            self._settle(worker, at, seconds, rate=False)
+            worker.settle(self.idle, at, seconds, rate=False)
         else:
-            self._settle(worker, at, worker.threads)
+            worker.settle(self.idle, at, worker.threads)
         self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
         threads = sum(message.threads.values())
         if threads > 0:
             worker.threads = {s: message.threads[s] * worker.nthreads / threads for s in STATES}
-        self._restart(worker, at)
-
-    def _settle(
-        self, worker: WorkerState, at: float, threads: Mapping[str, float], *, rate: bool = True
-    ) -> None:
-        """Settle a worker's free threads from `settled_at` on: numbers of threads, or seconds."""
-        passed = at - worker.settled_at
-        free = {state: threads[state] * (passed if rate else 1.0) for state in FREE}
-        backlog = self.idle.backlog_seconds(at) - worker.backlog
-        share = min(1.0, max(0.0, backlog / passed)) if passed > 0 else 0.0
-        held_back = free[EMPTY] * share
-        self.idle.settle(free, held_back)
-        for state in FREE:
-            worker.free_seconds[state] += free[state]
-        worker.held_back += held_back
-
-    def _restart(self, worker: WorkerState, at: float) -> None:
-        worker.settled_at = at
-        worker.backlog = self.idle.backlog_seconds(at)
-        self.idle.start(worker.threads, at)
+        worker.restart(self.idle, at)
 
     def _take_samples(
         self,
@@ -447,14 +427,9 @@ class ClusterAccount:
             rows = self._rows_of(attempt)
             for row in rows:
                 row.count(attempt, -1)
-            attempt.stop(at, self._possible(seconds))
+            attempt.stop(at, possible(seconds))
             for row in rows:
                 row.count(attempt, 1)
-
-    @staticmethod
-    def _possible(seconds: float | None) -> float | None:
-        """Return a length that can be, or None."""
-        return seconds if seconds is not None and 0 <= seconds <= MOST_SECONDS else None
 
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""

@@ -9,9 +9,15 @@ from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Phase
 from taskmeter.attempts.ledger import AttemptState
 from taskmeter.attempts.running_sum import RunningSum
 from taskmeter.attempts.totals import Tally
+from taskmeter.protocol.validate import MOST_SECONDS
 
 #: Attempts that have gone may stay in a heap, until there are more of them than others.
 _SPARE = 16
+
+
+def possible(seconds: float | None) -> float | None:
+    """Return a length that can be; None for any other."""
+    return seconds if seconds is not None and 0 <= seconds <= MOST_SECONDS else None
 
 
 class Attempt:
