@@ -423,6 +423,6 @@ class AccountUnderChaos(RuleBasedStateMachine):
 
 
 AccountUnderChaos.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None
+    max_examples=50, stateful_step_count=30, deadline=None
 )
 TestAccountUnderChaos = AccountUnderChaos.TestCase

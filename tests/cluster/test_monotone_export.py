@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulated_workers import missing
@@ -91,6 +91,7 @@ def parts(snapshot: Snapshot) -> dict[object, float]:
     return {**compute, **{("idle", r): s for r, s in snapshot.idle_seconds.items()}}
 
 
+@settings(max_examples=40)
 @given(revised())
 def test_counters_beside_the_capacity_keep_their_highest_value(snapshots: list[Snapshot]) -> None:
     export = MonotoneExport()
@@ -103,6 +104,7 @@ def test_counters_beside_the_capacity_keep_their_highest_value(snapshots: list[S
         assert shown.keys() >= marks(snapshot).keys()
 
 
+@settings(max_examples=40)
 @given(revised())
 def test_what_the_capacity_is_made_of_never_falls_and_always_adds_up(
     snapshots: list[Snapshot],
@@ -117,6 +119,7 @@ def test_what_the_capacity_is_made_of_never_falls_and_always_adds_up(
         before = parts(shown)
 
 
+@settings(max_examples=40)
 @given(revised())
 def test_the_first_look_and_what_was_known_in_time_are_exact(snapshots: list[Snapshot]) -> None:
     export, cluster = MonotoneExport(), snapshots[0]
@@ -135,6 +138,7 @@ def test_the_first_look_and_what_was_known_in_time_are_exact(snapshots: list[Sna
         assert parts(export.look(grown)) == pytest.approx(truth, rel=1e-9, abs=1e-6)
 
 
+@settings(max_examples=40)
 @given(revised(), st.data())
 def test_one_stamp_has_one_set_of_figures(snapshots: list[Snapshot], data: st.DataObject) -> None:
     export, stamp = MonotoneExport(), 0.0

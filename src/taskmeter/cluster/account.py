@@ -245,8 +245,7 @@ class ClusterAccount:
                 self._add(None, "lost", *lost, times=-1)
         states = {state.number: state for state in message.states}
         for start in message.started:
-            state = states.get(start.number)
-            if state is not None:
+            if (state := states.get(start.number)) is not None:
                 used = (state.compute_seconds, state.seceded_seconds, state.cpu_seconds or 0.0)
                 departed.lost[start.number] = (self.admit(start.prefix), *used)
                 self._add(None, "lost", *departed.lost[start.number])
@@ -264,9 +263,6 @@ class ClusterAccount:
                 # results that the scheduler never got
                 unheard = ok.count - heard
                 row.tally.relabel("ok", "lost", unheard, ok.seconds * unheard / ok.count)
-        self.invalid += message.invalid
-        for where, times in message.errors.items():
-            self.count(where, times)
         self.heard = max(self.heard, at)
         return True
 
@@ -333,9 +329,6 @@ class ClusterAccount:
             worker.ended_compute += totals.compute_seconds
             if worker.estimated:
                 self._unmetered_compute.tally.add_totals(totals)
-        self.invalid += message.invalid
-        for where, times in message.errors.items():
-            self.count(where, times)
 
     def _take_attempts(self, worker: WorkerState, message: Message, at: float) -> None:
         for number in message.ended:
@@ -398,7 +391,9 @@ class ClusterAccount:
         at: float,
         span: Callable[[str], tuple[str, ...]],
     ) -> None:
-        self.invalid += message.samples.invalid
+        self.invalid += message.invalid + message.samples.invalid
+        for where, times in message.errors.items():
+            self.count(where, times)
         self.distributions.take(
             message.samples,
             address,
