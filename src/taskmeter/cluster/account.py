@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from taskmeter.attempts.attempt import OTHER, STALLED_SECONDS, Key
-from taskmeter.attempts.idle_reasons import EMPTY, STATES
-from taskmeter.attempts.ledger import AttemptState
+from taskmeter.attempts.idle_reasons import STATES
+from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.attempts.names import bounded
 from taskmeter.attempts.running_sum import RunningSum
-from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow
+from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow, possible
 from taskmeter.cluster.distributions import Distributions
-from taskmeter.cluster.idle_sums import FREE, IdleSums
+from taskmeter.cluster.idle_sums import IdleSums
 from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, WorkerState
 from taskmeter.protocol.message import Message
 from taskmeter.protocol.series import Series
-from taskmeter.protocol.validate import MOST_SECONDS
 
 #: How many meters that left are remembered, to recognise their last messages.
 _REMEMBERED = 1_024
@@ -68,8 +67,8 @@ class ClusterAccount:
         self.rows: dict[str, PrefixRow] = {}
         #: {key: its attempt in flight that the scheduler waits for}: read by the scheduler's hook
         self.awaited: dict[Key, Attempt] = {}
-        #: {meter: what may still come of it}
-        self._departed: OrderedDict[str, Departed] = OrderedDict()
+        #: {meter that is gone: what may still come of it; None if nothing}
+        self._departed: OrderedDict[str, Departed | None] = OrderedDict()
         self._thread_seconds = RunningSum()
         #: capacity of workers without a meter, and compute seconds of the attempts on them
         self._unmetered = RunningSum()
@@ -80,7 +79,7 @@ class ClusterAccount:
     @property
     def nthreads(self) -> int:
         """Threads there are now."""
-        return sum(worker.nthreads for worker in self.workers.values())
+        return round(self._thread_seconds.rate)
 
     def join(self, address: str, nthreads: int, at: float) -> None:
         """Note that a worker came."""
@@ -114,14 +113,10 @@ class ClusterAccount:
         departed = Departed(number=worker.number)
         self._book(worker, departed, ends)
         for attempt in worker.running.values():
-            compute, seceded = attempt.used(at)
-            used = (attempt.prefix, compute, seceded, attempt.cpu_seconds or 0.0)
-            self._drop(attempt)
-            self._add(worker, "lost", *used)
-            departed.lost[attempt.number] = used
+            departed.lost[attempt.number] = self._lose(worker, attempt, at)
         self._thread_seconds.settled += worker.thread_seconds(at)
         self._thread_seconds.stop(worker.joined, worker.nthreads)
-        self._settle(worker, at, worker.threads)
+        worker.settle(self.idle, at, worker.threads)
         self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
         if worker.estimated:
             self._unmetered.settled += worker.nthreads * (at - worker.settled_at)
@@ -135,29 +130,42 @@ class ClusterAccount:
         in_flight = {attempt.key: attempt for attempt in worker.running.values()}
         for end in ends:
             attempt = in_flight.pop(end.key, None)
+            seconds = compute = possible(end.seconds)
             seceded = cpu = 0.0
-            seconds = end.seconds
             if attempt is not None:
+                if not attempt.over:
+                    self.end(attempt, end.at, end.seconds)
                 compute, seceded = attempt.used(end.at)
                 cpu = attempt.cpu_seconds or 0.0
                 if seconds is None:
-                    seconds = compute + seceded
+                    seconds = attempt.unmetered + compute + seceded
                 self._drop(attempt)
                 del worker.running[attempt.number]
-            if seconds is None or not 0 <= seconds <= MOST_SECONDS:
+            if seconds is None or compute is None:
                 continue
             booked = Booked(
                 prefix=self.admit(end.prefix),
                 ok=end.ok,
-                compute=max(0.0, seconds - seceded),
+                length=seconds,
+                compute=compute,
                 seceded=seceded,
                 cpu=cpu,
             )
-            self._add(worker, booked.outcome, booked.prefix, booked.compute, seceded, cpu)
+            self._add(worker, booked.outcome, booked.prefix, compute, seceded, cpu)
             self.distributions.record(booked.series, booked.length)
             departed.booked.append(booked)
 
-    def _remember(self, meter: str, departed: Departed) -> None:
+    def _lose(
+        self, worker: WorkerState, attempt: Attempt, at: float
+    ) -> tuple[str, float, float, float]:
+        """Count an attempt as lost; return what `_add` was told of it."""
+        compute, seceded = attempt.used(at)
+        used = (attempt.prefix, compute, seceded, attempt.cpu_seconds or 0.0)
+        self._drop(attempt)
+        self._add(worker, "lost", *used)
+        return used
+
+    def _remember(self, meter: str, departed: Departed | None) -> None:
         self._departed[meter] = departed
         while len(self._departed) > _REMEMBERED:
             self._departed.popitem(last=False)
@@ -202,11 +210,12 @@ class ClusterAccount:
         if worker.meter != message.meter:
             if worker.meter and not worker.estimated and estimated:
                 return False
-            self._change_meter(worker, message.meter, at, estimated=estimated)
+            self._change_meter(worker, message, at, estimated=estimated)
         elif message.number <= worker.number:
             return False
         if message.number > worker.number + 1 and worker.number:
             self.count("lost message")
+            self._miss(worker, message, at)
         worker.number, worker.received, worker.interval = message.number, at, interval
         worker.version = message.version
         self._take_totals(worker, message)
@@ -224,27 +233,44 @@ class ClusterAccount:
         departed = self._departed.get(message.meter)
         if departed is None or message.number <= departed.number:
             return False
+        if message.number > departed.number + 1:
+            # what was counted for it cannot be told apart from what the missing one told
+            self.count("lost message")
+            self._departed[message.meter] = None
+            return False
         departed.number = message.number
-        known = self._take_back(departed)
         for number in message.ended:
             lost = departed.lost.pop(number, None)
             if lost is not None:
                 self._add(None, "lost", *lost, times=-1)
+        states = {state.number: state for state in message.states}
+        for start in message.started:
+            if (state := states.get(start.number)) is not None:
+                used = (state.compute_seconds, state.seceded_seconds, state.cpu_seconds or 0.0)
+                departed.lost[start.number] = (self.admit(start.prefix), *used)
+                self._add(None, "lost", *departed.lost[start.number])
+        self._take_samples(address, message, at, span)
+        known = self._take_back(departed)
         for name, totals in message.totals.items():
             prefix = self.admit(name)
             row = self.rows[prefix]
             row.changed = True
             row.tally.add_totals(totals)
             ok = totals.attempts["ok"]
-            unheard = ok.count - known.get(prefix, 0)
-            if unheard > 0:
+            heard = min(ok.count, known.get(prefix, 0))
+            known[prefix] = known.get(prefix, 0) - heard
+            if heard < ok.count:
                 # results that the scheduler never got
+                unheard = ok.count - heard
                 row.tally.relabel("ok", "lost", unheard, ok.seconds * unheard / ok.count)
-        self._take_samples(address, message, at, span)
+        self.heard = max(self.heard, at)
         return True
 
     def _take_back(self, departed: Departed) -> dict[str, int]:
-        """Undo what was counted for a worker; return ``{prefix: results the scheduler has}``."""
+        """Undo what was counted for a worker; return ``{prefix: results the scheduler has}``.
+
+        The worker has told the same lengths by now, so no distribution falls.
+        """
         known: dict[str, int] = {}
         lengths: dict[Series, list[float]] = {}
         for booked in departed.booked:
@@ -257,11 +283,23 @@ class ClusterAccount:
         departed.booked = []
         return known
 
-    def _change_meter(self, worker: WorkerState, meter: str, at: float, *, estimated: bool) -> None:
-        """Begin with another meter of a worker, which counts from now on what is running."""
+    def _miss(self, worker: WorkerState, message: Message, at: float) -> None:
+        """Count what ended in a message that never came as lost, since nobody tells how."""
+        told = {state.number for state in message.states}.union(message.ended)
+        for number in [number for number in worker.running if number not in told]:
+            self._lose(worker, worker.running.pop(number), at)
+
+    def _change_meter(
+        self, worker: WorkerState, message: Message, at: float, *, estimated: bool
+    ) -> None:
+        """Begin with another meter of a worker, which counts what is running from its beginning."""
+        began = max(worker.joined, at - message.elapsed_seconds)
         for attempt in worker.running.values():
-            # the time so far is kept, without an outcome
+            # the time up to then is kept, without an outcome
             compute, seceded = attempt.used(at)
+            used, overlap = compute + seceded, min(at - began, compute + seceded)
+            if used > 0:
+                compute, seceded = (part * (1 - overlap / used) for part in (compute, seceded))
             self._drop(attempt)
             for row in self._rows_of(attempt):
                 row.computing.settled += compute
@@ -269,19 +307,18 @@ class ClusterAccount:
             worker.ended_compute += compute
         worker.running.clear()
         if worker.meter:
-            self._remember(worker.meter, Departed(number=worker.number))
-        worker.meter, worker.number = meter, 0
+            self._remember(worker.meter, None)
+        worker.meter, worker.number = message.meter, 0
         if estimated and not worker.estimated:
-            self._settle(worker, at, dict.fromkeys(STATES, 0.0))
+            # it never had a meter: the estimate counts from the moment that it joined
             self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
             worker.threads = dict.fromkeys(STATES, 0.0)
-            self._restart(worker, at)
-            self._unmetered.start(at, worker.nthreads)
+            self._unmetered.start(worker.settled_at, worker.nthreads)
         elif worker.estimated and not estimated:
-            self._unmetered.settled += worker.nthreads * (at - worker.settled_at)
+            began = max(began, worker.settled_at)
+            self._unmetered.settled += worker.nthreads * (began - worker.settled_at)
             self._unmetered.stop(worker.settled_at, worker.nthreads)
-            self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
-            self._restart(worker, at)
+            worker.restart(self.idle, began)
         worker.estimated = estimated
 
     def _take_totals(self, worker: WorkerState, message: Message) -> None:
@@ -292,34 +329,38 @@ class ClusterAccount:
             worker.ended_compute += totals.compute_seconds
             if worker.estimated:
                 self._unmetered_compute.tally.add_totals(totals)
-        self.invalid += message.invalid
-        for where, times in message.errors.items():
-            self.count(where, times)
 
     def _take_attempts(self, worker: WorkerState, message: Message, at: float) -> None:
         for number in message.ended:
             attempt = worker.running.pop(number, None)
             if attempt is not None:
                 self._drop(attempt)
-        for start in message.started:
-            attempt = Attempt(
-                worker.address, start.number, start.key, start.run_id, self.admit(start.prefix)
-            )
-            attempt.estimated = worker.estimated
-            worker.running[start.number] = attempt
+        starts = {start.number: start for start in message.started}
         for state in message.states:
             attempt = worker.running.get(state.number)
-            if attempt is not None and not attempt.over:
+            if attempt is None and state.number in starts:
+                self._start(worker, starts[state.number], state, at)
+            elif attempt is not None and not attempt.over:
+                rows = self._rows_of(attempt)
+                for row in rows:
+                    row.count(attempt, -1)
                 self._take_state(attempt, state, at)
+                for row in rows:
+                    row.count(attempt, 1)
+
+    def _start(
+        self, worker: WorkerState, start: AttemptStart, state: AttemptState, at: float
+    ) -> None:
+        prefix = self.admit(start.prefix)
+        attempt = Attempt(worker.address, start.number, start.key, start.run_id, prefix)
+        attempt.estimated = worker.estimated
+        worker.running[start.number] = attempt
+        self._take_state(attempt, state, at)
+        for row in self._rows_of(attempt):
+            row.add(attempt)
 
     def _take_state(self, attempt: Attempt, state: AttemptState, at: float) -> None:
-        rows = self._rows_of(attempt)
-        if attempt.known:
-            for row in rows:
-                row.remove(attempt)
         attempt.set(state, at, self.stalled_seconds)
-        for row in rows:
-            row.add(attempt)
         if not attempt.cancelled:
             self.awaited[attempt.key] = attempt
         elif self.awaited.get(attempt.key) is attempt:
@@ -334,33 +375,14 @@ class ClusterAccount:
         capacity = worker.nthreads * (at - worker.settled_at)
         if told > 0:
             seconds = {s: message.thread_seconds[s] * capacity / told for s in STATES}
-            self._settle(worker, at, seconds, rate=False)
+            worker.settle(self.idle, at, seconds, rate=False)
         else:
-            self._settle(worker, at, worker.threads)
+            worker.settle(self.idle, at, worker.threads)
         self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
         threads = sum(message.threads.values())
         if threads > 0:
             worker.threads = {s: message.threads[s] * worker.nthreads / threads for s in STATES}
-        self._restart(worker, at)
-
-    def _settle(
-        self, worker: WorkerState, at: float, threads: Mapping[str, float], *, rate: bool = True
-    ) -> None:
-        """Settle a worker's free threads from `settled_at` on: numbers of threads, or seconds."""
-        passed = at - worker.settled_at
-        free = {state: threads[state] * (passed if rate else 1.0) for state in FREE}
-        backlog = self.idle.backlog_seconds(at) - worker.backlog
-        share = min(1.0, max(0.0, backlog / passed)) if passed > 0 else 0.0
-        held_back = free[EMPTY] * share
-        self.idle.settle(free, held_back)
-        for state in FREE:
-            worker.free_seconds[state] += free[state]
-        worker.held_back += held_back
-
-    def _restart(self, worker: WorkerState, at: float) -> None:
-        worker.settled_at = at
-        worker.backlog = self.idle.backlog_seconds(at)
-        self.idle.start(worker.threads, at)
+        worker.restart(self.idle, at)
 
     def _take_samples(
         self,
@@ -369,7 +391,9 @@ class ClusterAccount:
         at: float,
         span: Callable[[str], tuple[str, ...]],
     ) -> None:
-        self.invalid += message.samples.invalid
+        self.invalid += message.invalid + message.samples.invalid
+        for where, times in message.errors.items():
+            self.count(where, times)
         self.distributions.take(
             message.samples,
             address,
@@ -395,11 +419,12 @@ class ClusterAccount:
         """
         self.awaited.pop(attempt.key, None)
         if not attempt.over:
-            for row in self._rows_of(attempt):
-                row.remove(attempt)
-            attempt.stop(at, seconds)
-            for row in self._rows_of(attempt):
-                row.add(attempt)
+            rows = self._rows_of(attempt)
+            for row in rows:
+                row.count(attempt, -1)
+            attempt.stop(at, possible(seconds))
+            for row in rows:
+                row.count(attempt, 1)
 
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""
@@ -440,7 +465,7 @@ class ClusterAccount:
         """Iterate over the attempts in flight that are not known to be over."""
         for worker in self.workers.values():
             for attempt in worker.running.values():
-                if attempt.known and not attempt.over:
+                if not attempt.over:
                     yield attempt
 
     # Rows
@@ -468,8 +493,7 @@ class ClusterAccount:
 
     def _drop(self, attempt: Attempt) -> None:
         """Take an attempt out of what is in flight."""
-        if attempt.known:
-            for row in self._rows_of(attempt):
-                row.remove(attempt)
+        for row in self._rows_of(attempt):
+            row.remove(attempt)
         if self.awaited.get(attempt.key) is attempt:
             del self.awaited[attempt.key]

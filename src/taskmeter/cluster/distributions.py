@@ -177,7 +177,7 @@ class Distributions:
             self._note_slow(admit(slow.prefix), slow.seconds, slow.key, now - slow.age, worker)
 
     def take_back(self, series: Series, values: Sequence[float]) -> None:
-        """Remove values that were recorded here."""
+        """Remove values that were recorded here, and were told again since."""
         self._prefixes.remove(series, Distribution.of(values))
 
     def record(self, series: Series, value: float) -> None:
@@ -278,7 +278,13 @@ class Distributions:
     def recent(self, prefix: str, durations: Distribution) -> Distribution:
         """Return what of a prefix's compute durations came within the window."""
         older = self._history[0][1].get(prefix, _EMPTY)
-        return _EMPTY if older is durations else durations.since(older)
+        if older is durations:
+            return _EMPTY
+        try:
+            return durations.since(older)
+        except ValueError:
+            # a length that was recorded here turned out to be another one
+            return durations
 
     def slowest(self, prefix: str, now: float, at: float) -> SlowAttempt | None:
         """Return a prefix's slowest attempt within the window, told in Unix time."""

@@ -55,7 +55,7 @@ class MonotoneExport:
         if snapshot.reported_at is not None and snapshot.reported_at == self._reported_at:
             return replace(
                 snapshot,
-                prefixes={n: self._prefixes.get(n, s) for n, s in snapshot.prefixes.items()},
+                prefixes=self._prefixes,
                 thread_seconds=self._thread_seconds,
                 idle_seconds=dict(self._idle),
                 activity_totals=dict(self._outside),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.idle_reasons import EMPTY
 from taskmeter.cluster.attempts_in_flight import Attempt
-from taskmeter.cluster.idle_sums import FREE
+from taskmeter.cluster.idle_sums import FREE, IdleSums
 from taskmeter.protocol.message import no_seconds
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 from taskmeter.snapshots.stats import COMPUTE
@@ -84,6 +84,26 @@ class WorkerState:
         """Return its capacity up to an instant."""
         return self.nthreads * max(0.0, now - self.joined)
 
+    def settle(
+        self, idle: IdleSums, at: float, threads: Mapping[str, float], *, rate: bool = True
+    ) -> None:
+        """Settle its free threads from `settled_at` on: numbers of threads, or seconds."""
+        passed = at - self.settled_at
+        free = {state: threads[state] * (passed if rate else 1.0) for state in FREE}
+        backlog = idle.backlog_seconds(at) - self.backlog
+        share = min(1.0, max(0.0, backlog / passed)) if passed > 0 else 0.0
+        held_back = free[EMPTY] * share
+        idle.settle(free, held_back)
+        for state in FREE:
+            self.free_seconds[state] += free[state]
+        self.held_back += held_back
+
+    def restart(self, idle: IdleSums, at: float) -> None:
+        """Extrapolate its free threads from an instant on."""
+        self.settled_at = at
+        self.backlog = idle.backlog_seconds(at)
+        idle.start(self.threads, at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booked:
@@ -95,12 +115,15 @@ class Booked:
         What it counts under.
     ok
         Its result is in memory; otherwise it failed for good.
+    length
+        Seconds from the start of its code to its end.
     compute, seceded, cpu
-        Seconds.
+        Seconds that were metered.
     """
 
     prefix: str
     ok: bool
+    length: float
     compute: float
     seceded: float
     cpu: float
@@ -109,11 +132,6 @@ class Booked:
     def outcome(self) -> str:
         """How it ended."""
         return "ok" if self.ok else "failed"
-
-    @property
-    def length(self) -> float:
-        """Seconds from the start of its code to its end."""
-        return self.compute + self.seceded
 
     @property
     def series(self) -> Series:
