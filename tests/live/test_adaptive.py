@@ -41,10 +41,16 @@ def test_it_grows_for_a_burst_and_shrinks_after_it_and_tells_why():
     with adapting(metered=True) as client:
         assert changes(client) == []
         burst = client.map(nap, [0.5] * 40, pure=False)
-        wait_until(lambda: len(client.scheduler_info()["workers"]) == 3, what="three workers")
+        wait_until(
+            lambda: len(client.scheduler_info()["workers"]) == 3, timeout=60, what="three workers"
+        )
         wait(burst)
         del burst
-        wait_until(lambda: len(client.scheduler_info()["workers"]) == 1, what="one worker again")
+        wait_until(
+            lambda: len(client.scheduler_info()["workers"]) == 1,
+            timeout=60,
+            what="one worker again",
+        )
         told = changes(client)
         assert told[0]["workers"] > 1
         assert max(event["workers"] for event in told) == 3
@@ -57,7 +63,9 @@ def test_it_grows_for_a_burst_and_shrinks_after_it_and_tells_why():
 def test_without_taskmeter_it_does_what_dask_does(caplog):
     with adapting(metered=False) as client:
         burst = client.map(nap, [0.5] * 40, pure=False)
-        wait_until(lambda: len(client.scheduler_info()["workers"]) == 3, what="three workers")
+        wait_until(
+            lambda: len(client.scheduler_info()["workers"]) == 3, timeout=60, what="three workers"
+        )
         assert changes(client) == []
         # asking a scheduler for what it does not know would fill its log
         assert "No handler" not in caplog.text

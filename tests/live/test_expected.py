@@ -121,6 +121,8 @@ def test_a_late_attempt_is_told_of_once(own_cluster):
     assert found.because
     wait_until(lambda: own_cluster.snapshot().late[0].hung, timeout=30, what="that it stands still")
     events = [event for _, event in client.get_events("taskmeter")]
-    assert [event["key"] for event in events if event["action"] == "late-attempt"] == ["nap-1"]
+    # on a busy machine others may be late as well
+    told = [event["key"] for event in events if event["action"] == "late-attempt"]
+    assert told.count("nap-1") == 1
     assert own_cluster.prefix("nap").late == 1
     client.cancel(late)

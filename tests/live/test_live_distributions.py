@@ -309,7 +309,11 @@ def test_digests_of_crick_lose_nothing_and_come_back(own_cluster):
     taskmeter.uninstall(client)
     assert set(client.run(kind_of_digests).values()) == {theirs}
     if has_crick:
-        assert all(found["before"] == 2 for found in client.run(crick_sizes).values())
+        assert all(
+            # crick's counters fade with time
+            found["before"] == pytest.approx(2, rel=0.05)
+            for found in client.run(crick_sizes).values()
+        )
     assert client.submit(nap, 0, pure=False).result() == 0
 
 

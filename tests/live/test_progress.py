@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from distributed import Client, wait
@@ -60,14 +61,20 @@ def test_everything_counts_from_when_one_began_to_look(cluster):
     assert all(future.done() for future in futures)
 
 
-def test_a_failure_ends_it(cluster, capsys):
+def wait_for_file(path):
+    while not path.exists():
+        time.sleep(0.05)
+
+
+def test_a_failure_ends_it(cluster, capsys, tmp_path):
     client = cluster.client
-    slow = client.submit(nap, 4, key="slow-1")
+    slow = client.submit(wait_for_file, tmp_path / "over", key="slow-1")
     bad = client.submit(fail, client.submit(nap, 0.2), key="bad-1")
     assert taskmeter.progress([slow, bad]) is None
     assert not slow.done()
+    (tmp_path / "over").touch()
     assert "bad-1: ValueError: no <b>luck</b>" in capsys.readouterr().out
-    client.cancel(slow)
+    wait(slow)
 
 
 def test_it_blocks_until_the_futures_are_done(cluster, capsys):
