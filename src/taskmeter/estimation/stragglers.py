@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import inf
 from typing import Final
 
 from taskmeter.estimation.estimate import Estimate
@@ -13,8 +14,11 @@ from taskmeter.estimation.worker_speed import SlowWorker
 
 #: an attempt is late when fewer normal ones than this last as long ...
 RARE: Final = 0.01
-#: ... with this many completions behind it
+#: ... with this many completions behind it ...
 ENOUGH: Final = 30
+#: ... and it has run for this many seconds: nothing shorter is worth telling
+SHORTEST_LATE: Final = 1.0
+#: what is a tenth longer than usual is not late, however regular the prefix
 _ALLOWANCE: Final = 0.9
 
 
@@ -57,22 +61,34 @@ class Late:
     hung: bool
     #: one sentence
     because: str
+    #: the age from which on its cause no longer explains it
+    explained_until: float = inf
 
 
-def is_late(usual: Estimate, age: float) -> bool:
-    """Say whether fewer than 1 % of normal attempts last ``age``, by at least 30 completions.
-
-    The age is taken at nine tenths: what is a tenth longer than usual is not late, however
-    regular the prefix.
+def late_from(usual: Estimate) -> float:
+    """Return the age from which on an attempt is told to be late: at least a second.
 
     Parameters
     ----------
     usual
-        What `taskmeter.estimation.estimator.Estimator.usual` gave.
-    age
-        Seconds since the attempt's code started.
+        What `taskmeter.estimation.sample.Sample.usual` gave.
     """
-    return usual.completions >= ENOUGH and usual.exceedance(age * _ALLOWANCE) < RARE
+    return max(SHORTEST_LATE, _unusual_from(usual))
+
+
+def is_late(usual: Estimate, age: float) -> bool:
+    """Return whether fewer than 1 % of normal attempts last as long, by at least 30 completions.
+
+    The age is taken at nine tenths. Attempts of less than a second are included, of which
+    `LateWatch` tells nobody.
+    """
+    return age > _unusual_from(usual)
+
+
+def _unusual_from(usual: Estimate) -> float:
+    if usual.sampled < ENOUGH:
+        return inf
+    return usual.exceeded_by(RARE) / _ALLOWANCE
 
 
 class LateWatch:
@@ -85,9 +101,25 @@ class LateWatch:
     def late(self) -> tuple[Late, ...]:
         """The late attempts that still ran at the last look, the first found first.
 
-        One whose CPU came to stand still later is hung here, though it was not when found.
+        One whose CPU came to stand still later is hung here, though it was not when found. One that
+        has lasted longer than its cause explains has an unknown cause.
         """
         return tuple(self._late.values())
+
+    def ages(self) -> dict[Hashable, float]:
+        """Return the age at which each late attempt became late."""
+        return {attempt: late.age for attempt, late in self._late.items()}
+
+    def __contains__(self, attempt: Hashable) -> bool:
+        return attempt in self._late
+
+    def __len__(self) -> int:
+        return len(self._late)
+
+    def forget(self, attempt: Hashable) -> float | None:
+        """Forget an attempt that ended; return the age at which it became late, if it did."""
+        late = self._late.pop(attempt, None)
+        return None if late is None else late.age
 
     def look(
         self,
@@ -102,55 +134,86 @@ class LateWatch:
         Parameters
         ----------
         usual
-            What the prefix's `taskmeter.estimation.estimator.Estimator.usual` gave, their own ages
-            included. Tell it of what is found, by its ``mark_late``.
+            What the prefix's `taskmeter.estimation.sample.Sample.usual` gave, their own ages
+            included.
         running
-            Every running attempt; one that is missing has ended and is forgotten.
+            Every running attempt that may be late; a late one that is missing has ended and is
+            forgotten.
         slow
             What `WorkerScores.slow` gave.
         inputs
             Of their prefix.
         """
-        found: list[Late] = []
+        limit = late_from(usual)
+        new: list[Late] = []
         known: dict[Hashable, Late] = {}
-        for one in running:
-            before = self._late.get(one.attempt)
+        for progress in running:
+            before = self._late.get(progress.attempt)
             if before is not None:
-                known[one.attempt] = replace(before, hung=True) if one.still else before
-            elif is_late(usual, one.age):
-                found.append(_late(usual, one, slow, inputs))
-        known.update((one.attempt, one) for one in found)
+                known[progress.attempt] = _followed(before, progress)
+            elif progress.age > limit:
+                new.append(_late(usual, limit, progress, slow, inputs))
+        known.update((late.attempt, late) for late in new)
         order: Collection[Hashable] = [*(a for a in self._late if a in known), *known]
         self._late = {attempt: known[attempt] for attempt in order}
-        return tuple(found)
+        return tuple(new)
+
+
+def _followed(late: Late, progress: Progress) -> Late:
+    """Return a late attempt as it is now."""
+    hung = late.hung or progress.still
+    if progress.age <= late.explained_until:
+        return late if hung == late.hung else replace(late, hung=hung)
+    return replace(
+        late,
+        hung=hung,
+        cause=Cause.UNKNOWN,
+        because=f"{late.because}; that does not explain {progress.age:.3g} s",
+        explained_until=inf,
+    )
 
 
 def _late(
-    usual: Estimate, one: Progress, slow: Mapping[str, SlowWorker], inputs: InputRanks
+    usual: Estimate,
+    limit: float,
+    progress: Progress,
+    slow: Mapping[str, SlowWorker],
+    inputs: InputRanks,
 ) -> Late:
-    exceedance = usual.exceedance(one.age * _ALLOWANCE)
-    cause = Cause.UNKNOWN
-    reason = ""
-    if one.worker in slow:
-        cause = Cause.SLOW_WORKER
-        reason = f"; worker {one.worker} is slow: {slow[one.worker].because}"
-    elif one.input_bytes is not None and inputs.explain(one.input_bytes):
-        cause = Cause.LARGE_INPUT
-        reason = (
-            f"; its input of {one.input_bytes:.3g} bytes is among the largest tenth, and bytes and "
-            f"seconds go together (rank correlation {inputs.correlation():.2f})"
-        )
-    stands = "; its CPU stands still" if one.still else ""
+    exceedance = usual.exceedance(progress.age * _ALLOWANCE)
+    cause, reason, explained_until = _cause(limit, progress, slow, inputs)
+    stands = "; its CPU stands still" if progress.still else ""
     return Late(
-        attempt=one.attempt,
-        worker=one.worker,
-        age=one.age,
+        attempt=progress.attempt,
+        worker=progress.worker,
+        age=progress.age,
         expected=usual.mean,
         exceedance=exceedance,
         cause=cause,
-        hung=one.still,
+        hung=progress.still,
         because=(
-            f"it has run for {one.age:.3g} s, where {exceedance:.2%} of attempts like the "
+            f"it has run for {progress.age:.3g} s, where {exceedance:.2%} of attempts like the "
             f"{usual.completions} completed ones last longer{reason}{stands}"
         ),
+        explained_until=explained_until,
     )
+
+
+def _cause(
+    limit: float, progress: Progress, slow: Mapping[str, SlowWorker], inputs: InputRanks
+) -> tuple[Cause, str, float]:
+    """Return the likely cause, its reason, and up to which age it explains an attempt.
+
+    A worker that is slow by a factor explains no more than that factor.
+    """
+    worker = slow.get(progress.worker)
+    if worker is not None and progress.age <= limit * worker.factor:
+        reason = f"; worker {progress.worker} is slow: {worker.because}"
+        return Cause.SLOW_WORKER, reason, limit * worker.factor
+    if progress.input_bytes is not None and inputs.explain(progress.input_bytes):
+        reason = (
+            f"; its input of {progress.input_bytes:.3g} bytes is among the largest tenth, and bytes"
+            f" and seconds go together (rank correlation {inputs.correlation():.2f})"
+        )
+        return Cause.LARGE_INPUT, reason, inf
+    return Cause.UNKNOWN, "", inf
