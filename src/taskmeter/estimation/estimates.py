@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,8 @@ from taskmeter.estimation.in_flight import InFlightColumns, InFlightNow, Rows
 from taskmeter.estimation.input_correlation import InputRanks
 from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
 from taskmeter.estimation.sample import HALF_LIFE, Running, Sample
-from taskmeter.estimation.stragglers import Late, LateWatch, Progress, late_from
+from taskmeter.estimation.stragglers import Late, LateWatch, Progress
+from taskmeter.estimation.usual import Usual
 from taskmeter.estimation.worker_speed import WorkerScores, score
 
 __all__ = ["Completed", "Detail", "Forecasts", "InFlightColumns", "InFlightNow", "Outlook"]
@@ -82,15 +83,15 @@ _NO_DETAIL: Final = Detail()
 class _Prefix:
     """What is known of one prefix."""
 
-    __slots__ = ("changed", "estimate", "estimated_at", "inputs", "late", "late_from", "running",
-                 "sample")  # fmt: skip
+    __slots__ = ("changed", "estimate", "estimated_at", "inputs", "late", "running", "sample",
+                 "usual")  # fmt: skip
 
     def __init__(self, half_life: float) -> None:
         self.sample = Sample(half_life)
         self.inputs = InputRanks()
         self.late = LateWatch()
-        #: the age from which on an attempt is late, as of the last estimate
-        self.late_from = math.inf
+        #: what is usual, as of the last estimate
+        self.usual = Usual(late_from=math.inf, mean=math.nan, completions=0)
         self.running = Running.none()
         self.changed = True
         self.estimate: Estimate | None = None
@@ -101,7 +102,7 @@ class _Prefix:
         if self.sample.look_is_due:
             self.sample.look(self.running)
         self.estimate = self.sample.estimate(self.running)
-        self.late_from = late_from(self.sample.usual(self.running))
+        self.usual = self.sample.usual(self.estimate)
         self.estimated_at = now
         # what runs gets older
         self.changed = bool(self.running.starts.size)
@@ -215,7 +216,7 @@ class Forecasts:
     def _complete(self, prefix: _Prefix, ends: Sequence[Completed]) -> None:
         prefix.changed = True
         for end, stands_for in zip(ends, self._chosen(len(ends)).tolist(), strict=True):
-            late_at = prefix.late.forget(end.attempt)
+            prefix.late.forget(end.attempt)
             if not stands_for:
                 continue
             weight = end.weight * stands_for
@@ -227,7 +228,6 @@ class Forecasts:
                 seconds=end.seconds,
                 completed=end.ok,
                 weight=weight,
-                late_at=late_at,
             )
             if end.ok:
                 self._score(prefix, end)
@@ -247,13 +247,13 @@ class Forecasts:
             if prefix.running.starts.size:
                 prefix.running, prefix.changed = Running.none(), True
         else:
-            prefix.running = Running(starts=rows.starts, ages=rows.ages, usual=rows.ages)
+            prefix.running = Running(
+                starts=rows.starts,
+                ages=rows.ages,
+            )
             prefix.changed = True
-        if not len(prefix.late):
-            return
-        for attempt in [a for a in prefix.late.ages() if a not in columns]:
+        for attempt in [a for a in prefix.late if a not in columns]:
             prefix.late.forget(attempt)
-        _cut(prefix, rows, columns)
 
     def _find_late(
         self,
@@ -266,7 +266,7 @@ class Forecasts:
         """Look closer at the attempts that are older than their prefix's limit."""
         limits = np.array(
             [
-                prefix.late_from if (prefix := self._prefixes.get(name)) else math.inf
+                prefix.usual.late_from if (prefix := self._prefixes.get(name)) else math.inf
                 for name in columns.prefixes
             ]
         )
@@ -283,10 +283,7 @@ class Forecasts:
                 prefix.refresh(now)
             progress = [_progress(columns, row, float(ages[row]), detail) for row in rows]
             slow = self.workers.slow() if slow is None else slow
-            late += prefix.late.look(
-                prefix.sample.usual(prefix.running), progress, slow=slow, inputs=prefix.inputs
-            )
-            _cut(prefix, in_flight[name], columns)
+            late += prefix.late.look(prefix.usual, progress, slow=slow, inputs=prefix.inputs)
         return tuple(late)
 
     def _has_late(self, name: str) -> bool:
@@ -364,7 +361,7 @@ def _looked_at(
     prefix: _Prefix, suspects: Collection[int], columns: InFlightColumns, ages: Floats
 ) -> list[int]:
     """Return the rows of the late attempts and of those that may be, the oldest first."""
-    known = [columns.row(attempt) for attempt in prefix.late.ages()]
+    known = [columns.row(attempt) for attempt in prefix.late]
     new = sorted(
         (row for row in suspects if columns.attempt(row) not in prefix.late),
         key=lambda row: -ages[row],
@@ -387,14 +384,3 @@ def _progress(
         input_bytes=more.input_bytes,
         still=more.still,
     )
-
-
-def _cut(prefix: _Prefix, rows: Rows | None, columns: InFlightColumns) -> None:
-    """Count late attempts as usual only up to the age at which they became late."""
-    late = prefix.late.ages()
-    if rows is None or not late:
-        return
-    usual = rows.ages.copy()
-    places = np.searchsorted(rows.rows, [columns.row(attempt) for attempt in late])
-    usual[places] = np.minimum(usual[places], list(late.values()))
-    prefix.running = replace(prefix.running, usual=usual)

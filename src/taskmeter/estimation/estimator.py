@@ -9,6 +9,7 @@ import numpy as np
 
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.sample import HALF_LIFE, Running, Sample
+from taskmeter.estimation.usual import Usual
 
 __all__ = ["HALF_LIFE", "Estimator"]
 
@@ -30,8 +31,6 @@ class Estimator:
         self._sample = Sample(half_life)
         #: {attempt: the instant of its start}
         self._running: dict[Hashable, float] = {}
-        #: {running attempt: the age at which it became late}
-        self._late: dict[Hashable, float] = {}
         self._latest = -1e300
         self._invalid = 0
 
@@ -72,7 +71,6 @@ class Estimator:
             How many attempts it stands for.
         """
         start = self._running.pop(attempt, self._latest)
-        late_at = self._late.pop(attempt, None)
         if not (isfinite(seconds) and seconds >= 0):
             self._invalid += 1
             return
@@ -81,21 +79,14 @@ class Estimator:
             seconds=seconds,
             completed=outcome == "ok",
             weight=weight,
-            late_at=late_at,
         )
         if self._sample.look_is_due:
             now = start + seconds
             self._sample.look(self._columns({a: now - at for a, at in self._running.items()}))
 
-    def mark_late(self, attempt: Hashable, age: float) -> None:
-        """Note that a running attempt became late at ``age``; only the first time counts."""
-        if attempt in self._running:
-            self._late.setdefault(attempt, age)
-
     def leave(self, attempt: Hashable) -> None:
         """Forget an attempt, because it seceded: it says nothing of how long a slot is held."""
         self._running.pop(attempt, None)
-        self._late.pop(attempt, None)
 
     def estimate(self, ages: Mapping[Hashable, float]) -> Estimate:
         """Return what is known now.
@@ -108,16 +99,13 @@ class Estimator:
         """
         return self._sample.estimate(self._columns(ages))
 
-    def usual(self, ages: Mapping[Hashable, float]) -> Estimate:
+    def usual(self, ages: Mapping[Hashable, float]) -> Usual:
         """Return what lateness is judged by: see `Sample.usual`."""
-        return self._sample.usual(self._columns(ages))
+        return self._sample.usual(self.estimate(ages))
 
     def _columns(self, ages: Mapping[Hashable, float]) -> Running:
         known = [a for a, age in ages.items() if a in self._running and 0 <= age < np.inf]
         return Running(
             starts=np.array([self._running[a] for a in known], dtype=np.float64),
             ages=np.array([ages[a] for a in known], dtype=np.float64),
-            usual=np.array(
-                [min(ages[a], self._late.get(a, np.inf)) for a in known], dtype=np.float64
-            ),
         )

@@ -12,6 +12,7 @@ from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.change_point import CERTAIN, FEWEST, most_probable_change
 from taskmeter.estimation.correlation_time import CorrelationTime, correlation_time
 from taskmeter.estimation.estimate import Estimate, estimate
+from taskmeter.estimation.usual import Usual, usual
 from taskmeter.estimation.weighted_counts import cells
 
 #: after this many starts an attempt counts half
@@ -33,8 +34,6 @@ _FIRST_LOOKS: Final = 8
 #: In a look a running age counts this much: ends are reported late, so attempts that started
 #: together would look like a lengthening.
 _HEARD: Final = 0.98
-#: lateness forgets more slowly by this factor, so that a rare burst stays known
-_SLOWER: Final = 4.0
 #: of more running attempts only about so many are looked at, each for several
 _MOST_RUNNING: Final = 1024
 #: points at which the order of forgotten starts is known
@@ -44,12 +43,11 @@ _ROW: Final = np.dtype(
     [
         ("start", "f8"),
         ("seconds", "f8"),
-        ("usual", "f4"),
         ("weight", "f4"),
         ("completed", "?"),
     ]
 )
-_Row = tuple[float, float, float, float, bool]
+_Row = tuple[float, float, float, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +58,19 @@ class Running:
     starts: Floats
     #: seconds that each is known to have run
     ages: Floats
-    #: the age up to which each says what is usual: where it became late, else its age
-    usual: Floats
 
     @classmethod
     def none(cls) -> Running:
         """Return no attempts."""
         empty = np.zeros(0)
-        return cls(starts=empty, ages=empty, usual=empty)
+        return cls(starts=empty, ages=empty)
 
     def thinned(self) -> tuple[Running, float]:
         """Return at most 1,024 of them, whatever their age, and how many each stands for."""
         step = -(-self.starts.size // _MOST_RUNNING)
         if step <= 1:
             return self, 1.0
-        fewer = Running(
-            starts=self.starts[::step], ages=self.ages[::step], usual=self.usual[::step]
-        )
+        fewer = Running(starts=self.starts[::step], ages=self.ages[::step])
         return fewer, self.starts.size / fewer.starts.size
 
 
@@ -126,7 +120,6 @@ class Sample:
         seconds: float,
         completed: bool,
         weight: float = 1.0,
-        late_at: float | None = None,
     ) -> None:
         """Add an attempt that ended.
 
@@ -140,11 +133,8 @@ class Sample:
             Whether it ended ok. If not, it is known only to have lasted so long.
         weight
             How many attempts it stands for.
-        late_at
-            The age at which it became late, if it did. That counts only if it did not end ok.
         """
-        usual = seconds if completed or late_at is None else min(late_at, seconds)
-        self._pending.append((start, seconds, usual, weight, completed))
+        self._pending.append((start, seconds, weight, completed))
         if completed:
             self._completions += weight
             self.completed_rows += 1
@@ -194,51 +184,57 @@ class Sample:
 
     def estimate(self, running: Running) -> Estimate:
         """Return what is known of durations, running attempts included."""
-        starts, weights = self._weights(running, self._half_life)
-        weights = np.where(starts < self._since, weights * _BEFORE_CHANGE, weights)
-        return self._estimate("seconds", running, weights)
-
-    def usual(self, running: Running) -> Estimate:
-        """Return what lateness is judged by.
-
-        All that ended ok counts, before a change as after it. What is still running, and what ended
-        otherwise, counts up to the age at which it became late, and proves nothing beyond.
-        """
-        _, weights = self._weights(running, self._half_life * _SLOWER)
-        return self._estimate("usual", running, weights)
-
-    def _estimate(self, column: str, running: Running, weights: Floats) -> Estimate:
-        thinned, _ = running.thinned()
-        ages = thinned.ages if column == "seconds" else thinned.usual
-        seconds = np.concatenate([self._ended(column), ages])
-        completed = np.concatenate([self._ended("completed"), np.zeros(ages.size)]).astype(np.bool_)
+        thinned, each = running.thinned()
+        ended = self._ended()
+        starts = np.concatenate([ended["start"], thinned.starts])
+        own = np.full(thinned.starts.size, each)
+        # of the ended ones each counts as a start, however many it stands for
+        counted = np.concatenate([np.ones(ended.size), own])
+        stands_for = np.concatenate([ended["weight"], own])
+        weights = stands_for * np.exp2(-self._later(starts, counted) / self._half_life)
+        weights[starts < self._since] *= _BEFORE_CHANGE
         return estimate(
-            cells(seconds, completed, weights, running=ages.size),
+            cells(
+                np.concatenate([ended["seconds"], thinned.ages]),
+                np.concatenate([ended["completed"], np.zeros(own.size, np.bool_)]),
+                weights,
+                running=own.size,
+            ),
             completions=round(self._completions),
             sampled=self.completed_rows,
             running=running.starts.size,
             correlation=self._correlation,
         )
 
-    def _ended(self, column: str) -> Floats:
-        pending = np.array(self._pending, _ROW)[column] if self._pending else np.zeros(0)
-        return np.concatenate([self._rows[column], pending]).astype(np.float64)
+    def usual(self, known: Estimate) -> Usual:
+        """Return what lateness is judged by.
 
-    def _weights(self, running: Running, half_life: float) -> tuple[Floats, Floats]:
-        """Return start and weight of each attempt, ended ones first."""
-        thinned, each = running.thinned()
-        own = np.ones(thinned.starts.size) * each
-        starts = np.concatenate([self._ended("start"), thinned.starts])
-        stands_for = np.concatenate([self._ended("weight"), own])
-        # of the ended ones each counts as a start, however many it stands for
-        counted = np.concatenate([np.ones(starts.size - own.size), own])
+        Everything that is remembered and ended ok counts alike, from before a change as from after
+        it, however late it looked while it ran. What still runs vouches for nothing.
+
+        Parameters
+        ----------
+        known
+            What `estimate` gave.
+        """
+        ended = self._ended()
+        ended = ended[ended["completed"]]
+        return usual(known, ended["seconds"], ended["weight"], self._correlation)
+
+    def _ended(self) -> NDArray[np.void]:
+        if not self._pending:
+            return self._rows
+        return np.concatenate([self._rows, np.array(self._pending, _ROW)])
+
+    def _later(self, starts: Floats, counted: Floats) -> Floats:
+        """Return how many attempts started after each, those included that were forgotten."""
         order = np.argsort(starts, kind="stable")
         later = np.empty(starts.size)
         later[order] = counted.sum() - np.cumsum(counted[order])
-        instants, forgotten = np.array(self._marks).T
-        place = np.interp(starts, instants[1:], forgotten[1:], left=0) if instants.size > 1 else 0
-        later += forgotten[-1] - place
-        return starts, stands_for * np.exp2(-later / half_life)
+        if len(self._marks) > 1:
+            instants, forgotten = np.array(self._marks[1:]).T
+            later += forgotten[-1] - np.interp(starts, instants, forgotten, left=0.0)
+        return later
 
     def _fold(self) -> None:
         """Take in what is pending, and forget what is too old."""

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
-from typing import Final
 
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.usual import ALLOWANCE, ENOUGH, RARE, Usual
 from taskmeter.estimation.worker_speed import SlowWorker
-
-#: an attempt is late when fewer normal ones than this last as long ...
-RARE: Final = 0.01
-#: ... with this many completions behind it ...
-ENOUGH: Final = 30
-#: ... and it has run for this many seconds: nothing shorter is worth telling
-SHORTEST_LATE: Final = 1.0
-#: what is a tenth longer than usual is not late, however regular the prefix
-_ALLOWANCE: Final = 0.9
 
 
 class Cause(str, Enum):
@@ -54,8 +45,6 @@ class Late:
     age: float
     #: the expected duration of its prefix then
     expected: float
-    #: the share of normal attempts that last longer
-    exceedance: float
     cause: Cause
     #: its CPU stands still as well
     hung: bool
@@ -65,30 +54,13 @@ class Late:
     explained_until: float = inf
 
 
-def late_from(usual: Estimate) -> float:
-    """Return the age from which on an attempt is told to be late: at least a second.
+def is_late(known: Estimate, age: float) -> bool:
+    """Return whether fewer than 1 % of a prefix's attempts last nine tenths of ``age``.
 
-    Parameters
-    ----------
-    usual
-        What `taskmeter.estimation.sample.Sample.usual` gave.
+    By at least 30 completions. Here running attempts count, and those of less than a second too, of
+    which `LateWatch` tells nobody.
     """
-    return max(SHORTEST_LATE, _unusual_from(usual))
-
-
-def is_late(usual: Estimate, age: float) -> bool:
-    """Return whether fewer than 1 % of normal attempts last as long, by at least 30 completions.
-
-    The age is taken at nine tenths. Attempts of less than a second are included, of which
-    `LateWatch` tells nobody.
-    """
-    return age > _unusual_from(usual)
-
-
-def _unusual_from(usual: Estimate) -> float:
-    if usual.sampled < ENOUGH:
-        return inf
-    return usual.exceeded_by(RARE) / _ALLOWANCE
+    return known.sampled >= ENOUGH and age * ALLOWANCE > known.exceeded_by(RARE)
 
 
 class LateWatch:
@@ -106,9 +78,8 @@ class LateWatch:
         """
         return tuple(self._late.values())
 
-    def ages(self) -> dict[Hashable, float]:
-        """Return the age at which each late attempt became late."""
-        return {attempt: late.age for attempt, late in self._late.items()}
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._late)
 
     def __contains__(self, attempt: Hashable) -> bool:
         return attempt in self._late
@@ -116,14 +87,13 @@ class LateWatch:
     def __len__(self) -> int:
         return len(self._late)
 
-    def forget(self, attempt: Hashable) -> float | None:
-        """Forget an attempt that ended; return the age at which it became late, if it did."""
-        late = self._late.pop(attempt, None)
-        return None if late is None else late.age
+    def forget(self, attempt: Hashable) -> None:
+        """Forget an attempt that ended."""
+        self._late.pop(attempt, None)
 
     def look(
         self,
-        usual: Estimate,
+        usual: Usual,
         running: Iterable[Progress],
         *,
         slow: Mapping[str, SlowWorker],
@@ -134,8 +104,7 @@ class LateWatch:
         Parameters
         ----------
         usual
-            What the prefix's `taskmeter.estimation.sample.Sample.usual` gave, their own ages
-            included.
+            What is usual of their prefix.
         running
             Every running attempt that may be late; a late one that is missing has ended and is
             forgotten.
@@ -144,15 +113,14 @@ class LateWatch:
         inputs
             Of their prefix.
         """
-        limit = late_from(usual)
         new: list[Late] = []
         known: dict[Hashable, Late] = {}
         for progress in running:
             before = self._late.get(progress.attempt)
             if before is not None:
                 known[progress.attempt] = _followed(before, progress)
-            elif progress.age > limit:
-                new.append(_late(usual, limit, progress, slow, inputs))
+            elif progress.age > usual.late_from:
+                new.append(_late(usual, progress, slow, inputs))
         known.update((late.attempt, late) for late in new)
         order: Collection[Hashable] = [*(a for a in self._late if a in known), *known]
         self._late = {attempt: known[attempt] for attempt in order}
@@ -174,26 +142,24 @@ def _followed(late: Late, progress: Progress) -> Late:
 
 
 def _late(
-    usual: Estimate,
-    limit: float,
+    usual: Usual,
     progress: Progress,
     slow: Mapping[str, SlowWorker],
     inputs: InputRanks,
 ) -> Late:
-    exceedance = usual.exceedance(progress.age * _ALLOWANCE)
-    cause, reason, explained_until = _cause(limit, progress, slow, inputs)
+    cause, reason, explained_until = _cause(usual.late_from, progress, slow, inputs)
     stands = "; its CPU stands still" if progress.still else ""
     return Late(
         attempt=progress.attempt,
         worker=progress.worker,
         age=progress.age,
         expected=usual.mean,
-        exceedance=exceedance,
         cause=cause,
         hung=progress.still,
         because=(
-            f"it has run for {progress.age:.3g} s, where {exceedance:.2%} of attempts like the "
-            f"{usual.completions} completed ones last longer{reason}{stands}"
+            f"it has run for {progress.age:.3g} s, where 99 % of attempts like the "
+            f"{usual.completions} completed ones take less than {usual.late_from:.3g} s"
+            f"{reason}{stands}"
         ),
         explained_until=explained_until,
     )
