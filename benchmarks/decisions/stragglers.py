@@ -38,7 +38,7 @@ from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
 from taskmeter.estimation.estimator import Estimator
 from taskmeter.estimation.stragglers import Cause
 from taskmeter.estimation.usual import ENOUGH
-from taskmeter.estimation.worker_speed import WorkerScores, score
+from taskmeter.estimation.worker_speed import WorkerScores, scores
 
 SLOTS = 16
 MEAN = 2.0
@@ -171,7 +171,7 @@ def slow_workers(sigma: float, seeds: int) -> dict[str, float]:
     needed, wrong = [], 0
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 10])
-        estimator, scores = Estimator(), WorkerScores()
+        estimator, speeds = Estimator(), WorkerScores()
         accused: set[str] = set()
         found = TASKS + 1
         for task in range(TASKS * WORKERS):
@@ -181,10 +181,9 @@ def slow_workers(sigma: float, seeds: int) -> dict[str, float]:
             estimator.end(task, outcome="ok", seconds=seconds)
             if task % WORKERS == 0:
                 usual = estimator.estimate({})
-            told = score(usual, seconds)
-            if told is not None:
-                scores.add(str(worker), told)
-            slow = scores.slow()
+            for score in scores(usual, np.array([seconds])):
+                speeds.add(str(worker), score)
+            slow = speeds.slow()
             if "0" in slow:
                 found = min(found, task // WORKERS + 1)
             accused |= slow.keys() - {"0"}

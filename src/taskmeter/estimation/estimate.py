@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.correlation_time import CorrelationTime
 from taskmeter.estimation.kaplan_meier import Curve, curve
 from taskmeter.estimation.tail import Tail, log_moments, tail
@@ -112,14 +113,15 @@ class Estimate:
         beyond = float(known.unseen / share) ** (1 / _INDEX) - 1
         return float(known.last + (_INDEX - 1) * excess * beyond)
 
-    def rank(self, seconds: float) -> float:
-        """Return the share of attempts that are shorter, half of those as long included."""
+    def ranks(self, seconds: Floats) -> Floats:
+        """Return the share of attempts shorter than each, half of those as long included."""
         known = self.curve
+        above = np.concatenate([[1.0], known.above])
         # a completion is somewhere in the bucket whose mean the step is
-        place = int(np.searchsorted(known.seconds, seconds * _SAME, side="right"))
-        first = int(np.searchsorted(known.seconds, seconds / _SAME, side="left"))
-        above = (float(known.above[at - 1]) if at else 1.0 for at in (first, place))
-        return 1 - sum(above) / 2
+        shorter = np.searchsorted(known.seconds, seconds / _SAME, side="left")
+        as_long = np.searchsorted(known.seconds, seconds * _SAME, side="right")
+        ranks: Floats = 1 - (above[shorter] + above[as_long]) / 2
+        return ranks
 
     def quantile(self, q: float) -> float:
         """Return the duration that a share ``q`` of attempts does not exceed; ``q`` in [0, 1)."""

@@ -17,7 +17,7 @@ from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
 from taskmeter.estimation.sample import HALF_LIFE, Running, Sample
 from taskmeter.estimation.stragglers import Late, LateWatch, Progress
 from taskmeter.estimation.usual import Usual
-from taskmeter.estimation.worker_speed import WorkerScores, score
+from taskmeter.estimation.worker_speed import WorkerScores, scores
 
 __all__ = ["Completed", "Detail", "Forecasts", "InFlightColumns", "InFlightNow", "Outlook"]
 
@@ -215,30 +215,25 @@ class Forecasts:
 
     def _complete(self, prefix: _Prefix, ends: Sequence[Completed]) -> None:
         prefix.changed = True
-        for end, stands_for in zip(ends, self._chosen(len(ends)).tolist(), strict=True):
+        chosen = self._chosen(len(ends)).tolist()
+        ok: list[Completed] = []
+        for end, stands_for in zip(ends, chosen, strict=True):
             prefix.late.forget(end.attempt)
+            weight = end.weight * stands_for
             if not stands_for:
                 continue
-            weight = end.weight * stands_for
             if not (0 <= end.seconds < math.inf and 0 < weight < math.inf):
                 self.invalid += 1
                 continue
-            prefix.sample.add(
-                start=end.start,
-                seconds=end.seconds,
-                completed=end.ok,
-                weight=weight,
-            )
+            prefix.sample.add(end.start, end.seconds, completed=end.ok, weight=weight)
             if end.ok:
-                self._score(prefix, end)
-
-    def _score(self, prefix: _Prefix, end: Completed) -> None:
-        if end.input_bytes is not None:
-            prefix.inputs.add(end.input_bytes, end.seconds)
-        if prefix.estimate is not None:
-            result = score(prefix.estimate, end.seconds)
-            if result is not None:
-                self.workers.add(end.worker, result)
+                ok.append(end)
+                if end.input_bytes is not None:
+                    prefix.inputs.add(end.input_bytes, end.seconds)
+        if prefix.estimate is not None and ok:
+            seconds = np.array([end.seconds for end in ok])
+            for end, score in zip(ok, scores(prefix.estimate, seconds), strict=False):
+                self.workers.add(end.worker, score)
 
     @staticmethod
     def _observe(prefix: _Prefix, rows: Rows | None, columns: InFlightColumns) -> None:

@@ -75,8 +75,8 @@ class Estimator:
             self._invalid += 1
             return
         self._sample.add(
-            start=start,
-            seconds=seconds,
+            start,
+            seconds,
             completed=outcome == "ok",
             weight=weight,
         )

@@ -115,9 +115,9 @@ class Sample:
 
     def add(
         self,
-        *,
         start: float,
         seconds: float,
+        *,
         completed: bool,
         weight: float = 1.0,
     ) -> None:

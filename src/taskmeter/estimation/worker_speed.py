@@ -7,6 +7,9 @@ from math import exp, log, sqrt
 from statistics import NormalDist
 from typing import Final
 
+import numpy as np
+
+from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.weighted_counts import SHORTEST_SECONDS
 
@@ -26,7 +29,9 @@ KNOWN: Final = 10
 _MOST_SIGMAS: Final = 3.0
 _MOST_FACTOR: Final = 4.0
 _NORMAL: Final = NormalDist()
-_LEAST_RANK: Final = _NORMAL.cdf(-_MOST_SIGMAS)
+#: the normal quantiles that are told apart, and the rank that each has
+_SIGMAS: Final = np.linspace(-_MOST_SIGMAS, _MOST_SIGMAS, 241)
+_RANKS: Final = np.array([_NORMAL.cdf(sigma) for sigma in _SIGMAS.tolist()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +92,18 @@ class _Sums:
         return self.weight**2 / self.squares
 
 
-def score(estimate: Estimate, seconds: float) -> Score | None:
-    """Compare a completion with its prefix; None while fewer than 10 tell what is usual."""
+def scores(estimate: Estimate, seconds: Floats) -> list[Score]:
+    """Return completions compared with their prefix; none while fewer than 10 tell what is usual."""
     if estimate.sampled < KNOWN:
-        return None
+        return []
     most = max(log(_MOST_FACTOR), _MOST_SIGMAS * estimate.log_std)
-    distance = log(max(seconds, SHORTEST_SECONDS)) - estimate.log_mean
-    rank = min(max(estimate.rank(seconds), _LEAST_RANK), 1 - _LEAST_RANK)
-    return Score(log_factor=min(max(distance, -most), most), sigmas=_NORMAL.inv_cdf(rank))
+    distances = np.log(np.maximum(seconds, SHORTEST_SECONDS)) - estimate.log_mean
+    factors = np.clip(distances, -most, most)
+    sigmas = np.interp(estimate.ranks(seconds), _RANKS, _SIGMAS)
+    return [
+        Score(log_factor=factor, sigmas=sigma)
+        for factor, sigma in zip(factors.tolist(), sigmas.tolist(), strict=True)
+    ]
 
 
 class WorkerScores:
