@@ -30,6 +30,9 @@ SAMPLE: Final = 32
 #: So many late attempts of a prefix are remembered.
 MOST_LATE: Final = 256
 
+#: In so many prefixes new ones are looked for at a time, those with the oldest attempts first.
+MOST_LOOKS: Final = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
@@ -269,21 +272,21 @@ class Forecasts:
         late: list[Late] = []
         slow = None
         suspects: dict[str, list[int]] = {}
-        for row in old.tolist():
+        for row in sorted(old.tolist(), key=lambda row: -ages[row]):
             suspects.setdefault(columns.prefixes[int(columns.prefix_of[row])], []).append(row)
-        for name in suspects.keys() | {n for n in in_flight if self._has_late(n)}:
-            prefix = self._prefixes[name]
-            rows = _looked_at(prefix, suspects.get(name, []), columns, ages)
+        looks = MOST_LOOKS
+        for name in [*suspects, *(n for n in in_flight if n not in suspects)]:
+            prefix = self._prefixes.get(name)
+            if prefix is None or not (name in suspects or len(prefix.late)):
+                continue
+            rows = _looked_at(prefix, suspects.get(name, []) if looks > 0 else [], columns)
             if len(rows) > len(prefix.late):
+                looks -= 1
                 prefix.refresh(now)
             progress = [_progress(columns, row, float(ages[row]), detail) for row in rows]
             slow = self.workers.slow() if slow is None else slow
             late += prefix.late.look(prefix.usual, progress, slow=slow, inputs=prefix.inputs)
         return tuple(late)
-
-    def _has_late(self, name: str) -> bool:
-        prefix = self._prefixes.get(name)
-        return prefix is not None and len(prefix.late) > 0
 
     # Reading
 
@@ -352,15 +355,10 @@ def _details(attempts: Mapping[Hashable, InFlightNow]) -> Callable[[Hashable], D
     return detail
 
 
-def _looked_at(
-    prefix: _Prefix, suspects: Collection[int], columns: InFlightColumns, ages: Floats
-) -> list[int]:
-    """Return the rows of the late attempts and of those that may be, the oldest first."""
+def _looked_at(prefix: _Prefix, suspects: Collection[int], columns: InFlightColumns) -> list[int]:
+    """Return the rows of the late attempts and of those that may be."""
     known = [columns.row(attempt) for attempt in prefix.late]
-    new = sorted(
-        (row for row in suspects if columns.attempt(row) not in prefix.late),
-        key=lambda row: -ages[row],
-    )
+    new = [row for row in suspects if columns.attempt(row) not in prefix.late]
     return known + new[: max(0, MOST_LATE - len(known))]
 
 

@@ -22,6 +22,8 @@ _PRIOR_SIGMA: Final = 1.0
 _MOST_PER_AGE: Final = 2.0
 #: the inverse of the least index of a fitted power law
 _MOST_HEAVY: Final = 0.8
+#: the inverses of the indices at which a power law begins to count, having no variance, and counts
+_HEAVY: Final = (1 / 2, 1 / 1.5)
 _ITERATIONS: Final = 12
 #: standard deviations beyond which the normal density or its upper tail is near the smallest float
 _FAR_BELOW: Final = -30.0
@@ -43,7 +45,8 @@ class Tail:
     #: the upper quartile of completions, and their mean excess over it, in seconds
     threshold: float
     excess: float
-    #: how much larger the overall mean would be if what is beyond that quartile were a power law
+    #: how much larger the overall mean would be if what is beyond that quartile were a power law,
+    #: as far as it looks like one of infinite variance
     power_law_excess: float
     #: of the logarithm of seconds
     mu: float
@@ -78,15 +81,15 @@ def tail(curve: Curve) -> Tail:
     return Tail(
         threshold=threshold,
         excess=excess / share if place + 1 < seen.size and share > 0 else 0.0,
-        power_law_excess=max(_power_law(beyond, masses, threshold) - excess, 0.0),
+        power_law_excess=_power_law_excess(beyond, masses, threshold),
         mu=mu,
         sigma=sqrt((n * sigma**2 + _PRIOR_SIGMA**2) / (n + 1)),
         trust=n / (n + _HALF_FADED_IN),
     )
 
 
-def _power_law(beyond: Floats, masses: Floats, threshold: float) -> float:
-    """Return the excess over ``threshold`` if what is beyond it were a power law.
+def _power_law_excess(beyond: Floats, masses: Floats, threshold: float) -> float:
+    """Return how much more a power law would have beyond ``threshold`` than what is seen there.
 
     Its index is the inverse of the mean logarithm of what is beyond, over the threshold (Hill,
     Annals of Statistics 3, 1975).
@@ -95,7 +98,9 @@ def _power_law(beyond: Floats, masses: Floats, threshold: float) -> float:
     if not (threshold > 0 and share > 0):
         return 0.0
     heaviness = min(float(masses @ np.log(beyond / threshold)) / share, _MOST_HEAVY)
-    return share * threshold * heaviness / (1 - heaviness)
+    counts = float(np.interp(heaviness, _HEAVY, (0.0, 1.0)))
+    expected = share * threshold * heaviness / (1 - heaviness)
+    return counts * max(expected - float(masses @ (beyond - threshold)), 0.0)
 
 
 def log_moments(curve: Curve) -> tuple[float, float]:

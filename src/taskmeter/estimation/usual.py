@@ -24,6 +24,7 @@ COMMON: Final = 0.1
 SHORTEST_LATE: Final = 1.0
 #: what is a tenth longer than usual is not late, however regular the prefix
 ALLOWANCE: Final = 0.9
+_FAR: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +59,19 @@ def usual(known: Estimate, seconds: Floats, weights: Floats, correlation: Correl
     late_from = inf
     if seconds.size >= ENOUGH:
         limit = max(
-            _exceeded_by_few(known, seconds, weights, correlation), known.exceeded_by(COMMON)
+            _exceeded_by_few(known, seconds, weights, correlation), _exceeded_by_some(known)
         )
         late_from = max(SHORTEST_LATE, limit / ALLOWANCE)
     return Usual(late_from=late_from, mean=known.mean, completions=known.completions)
+
+
+def _exceeded_by_some(known: Estimate) -> float:
+    """Return the seconds that at most 10 % of all attempts have lasted.
+
+    Where more have outlasted every completion, most of what there is may be still to come: then it
+    is ten times the longest completion.
+    """
+    return _FAR * known.last if known.unseen > COMMON else known.exceeded_by(COMMON)
 
 
 def _exceeded_by_few(

@@ -93,7 +93,10 @@ class _Sums:
 
 
 def scores(estimate: Estimate, seconds: Floats) -> list[Score]:
-    """Return completions compared with their prefix; none while fewer than 10 tell what is usual."""
+    """Return completions compared with their prefix.
+
+    None while fewer than 10 tell what is usual.
+    """
     if estimate.sampled < KNOWN:
         return []
     most = max(log(_MOST_FACTOR), _MOST_SIGMAS * estimate.log_std)
