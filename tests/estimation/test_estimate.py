@@ -129,7 +129,7 @@ def test_an_empty_estimate_is_nan_and_raises_nothing():
 
 def test_the_standard_error_of_the_mean_is_that_of_an_independent_sample():
     sample = np.random.default_rng(3).exponential(2.0, 400)
-    assert told(sample).standard_error == pytest.approx(np.std(sample) / 20, rel=0.15)
+    assert told(sample).standard_error == pytest.approx(np.std(sample) / 20, rel=0.25)
 
 
 def test_ninety_percent_intervals_cover_the_mean_of_an_exponential_law_about_so_often():
