@@ -86,14 +86,6 @@ def test_of_many_a_fair_sample_is_taken_in():
     assert estimate.sampled < 40 * 64
 
 
-def test_who_makes_no_record_of_those_left_out_is_told_how_many_each_stands_for():
-    forecasts = Forecasts()
-    wanted = forecasts.wanted("x", range(1_000))
-    assert sum(wanted) == pytest.approx(1_000)
-    assert 10 <= sum(weight > 0 for weight in wanted) <= 80
-    assert list(forecasts.wanted("x", range(50))) == [1.0] * 50
-
-
 def test_a_rate_that_changes_does_not_bias_a_thinned_sample():
     # short ones come in thousands, long ones in tens
     forecasts = Forecasts(half_life=float("inf"))
@@ -131,7 +123,6 @@ def test_prefixes_beyond_the_limit_are_left_out():
     forecasts = Forecasts(max_prefixes=1)
     forecasts.update([completed("a", 1, 1.0), completed("b", 1, 1.0)], [], 2.0)
     assert list(forecasts.estimates(2.0)) == ["a"]
-    assert forecasts.wanted("b", [1, 2]) == [0.0, 0.0]
 
 
 def test_a_late_attempt_is_told_of_once():

@@ -136,23 +136,6 @@ class Forecasts:
 
     # Events
 
-    def wanted(self, name: str, keys: Sequence[Hashable]) -> Sequence[float]:
-        """Return how many attempts each of some that ended stands for; 0 for one to leave out.
-
-        For a caller that would otherwise make a `Completed` of each. Its ``weight`` is what stands
-        here.
-
-        Parameters
-        ----------
-        name
-            The prefix.
-        keys
-            Of its attempts that ended since the last update.
-        """
-        if self._prefix(name) is None:
-            return [0.0] * len(keys)
-        return self._chosen(len(keys)).tolist()  # type: ignore[no-any-return] # numpy's stubs
-
     def update(
         self,
         completed: Iterable[Completed],
