@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from math import gamma
+from math import gamma, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,88 @@ MORE: dict[str, Law] = {
     "uniform": lambda rng, n: rng.uniform(0, 2, n),
     "two sizes 9:1, 1:20": lambda rng, n: np.where(rng.random(n) < 0.1, 20.0, 1.0) / 2.9,
     "bimodal 999:1, 1:1000": _bimodal,
+}
+
+
+def mixture(shares: list[float], modes: list[float]) -> Law:
+    """Give a law of modes, each with a spread of 10 %, scaled to a mean of 1."""
+    mean = float(np.dot(shares, modes))
+    return lambda rng, n: rng.choice(modes, n, p=shares) * rng.lognormal(-0.005, 0.1, n) / mean
+
+
+#: normal modes that are rare or far apart, the same at all times
+MIXTURES: dict[str, Law] = {
+    **{
+        f"{share:.0%} are {times} x": mixture([1 - share, share], [1.0, times])
+        for share in (0.02, 0.05, 0.1, 0.2)
+        for times in (5.0, 20.0, 100.0)
+    },
+    "1 % are 20 x": mixture([0.99, 0.01], [1.0, 20.0]),
+    "three modes, 70:25:5, 1:5:50": mixture([0.7, 0.25, 0.05], [1.0, 5.0, 50.0]),
+    "three modes, 90:7:3, 1:10:100": mixture([0.9, 0.07, 0.03], [1.0, 10.0, 100.0]),
+    "three modes, equal, 1:3:30": mixture([1 / 3, 1 / 3, 1 / 3], [1.0, 3.0, 30.0]),
+}
+
+
+def alternating(length: int, times: float) -> Law:
+    """Give blocks of attempts, short and long in turn."""
+    return lambda rng, n: (
+        np.where(np.arange(n) // length % 2, times, 1.0)
+        * rng.lognormal(-0.005, 0.1, n)
+        * (2 / (1 + times))
+    )
+
+
+def bursts(length: int, every: int, times: float) -> Law:
+    """Give a burst of long attempts at a random place in each stretch."""
+
+    def law(rng: np.random.Generator, n: int) -> Floats:
+        long = np.zeros(n, dtype=bool)
+        for first in range(0, n, every):
+            begin = first + int(rng.integers(0, every - length + 1))
+            long[begin : begin + length] = True
+        mean = 1 + (times - 1) * length / every
+        return np.where(long, times, 1.0) * rng.lognormal(-0.005, 0.1, n) / mean
+
+    return law
+
+
+def runs(length: int, sigma: float) -> Law:
+    """Give runs of attempts of equal duration, drawn from a log-normal law."""
+
+    def law(rng: np.random.Generator, n: int) -> Floats:
+        return np.repeat(rng.lognormal(-(sigma**2) / 2, sigma, -(-n // length)), length)[:n]
+
+    return law
+
+
+def autoregressive(coefficient: float, sigma: float) -> Law:
+    """Give durations whose logarithms are an autoregression of first order."""
+
+    def law(rng: np.random.Generator, n: int) -> Floats:
+        steps = rng.normal(0, sigma * sqrt(1 - coefficient**2), n)
+        logs = np.empty(n)
+        value = rng.normal(0, sigma)
+        for place, step in enumerate(steps.tolist()):
+            value = coefficient * value + step
+            logs[place] = value
+        return np.exp(logs - sigma**2 / 2)
+
+    return law
+
+
+#: durations that resemble their neighbours, with a mean of 1
+CORRELATED: dict[str, Law] = {
+    "runs of 16, sigma 1": runs(16, 1.0),
+    "runs of 40, sigma 0.7": runs(40, 0.7),
+    "blocks of 50, 1:25": alternating(50, 25.0),
+    "blocks of 20, 1:5": alternating(20, 5.0),
+    "blocks of 120, 1:10": alternating(120, 10.0),
+    "AR(1) 0.97, sigma 1": autoregressive(0.97, 1.0),
+    "AR(1) 0.9, sigma 0.5": autoregressive(0.9, 0.5),
+    "bursts 20 of 200, x 10": bursts(20, 200, 10.0),
+    "bursts 5 of 100, x 30": bursts(5, 100, 30.0),
+    "bursts 40 of 400, x 4": bursts(40, 400, 4.0),
 }
 
 

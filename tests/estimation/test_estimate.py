@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from taskmeter.distributions.grid import index_of, upper_bound
 from taskmeter.estimation.estimator import Estimator
-from taskmeter.estimation.start_order import StartOrder
 from taskmeter.estimation.tail import log_normal_residual
 
 seconds = st.floats(1e-6, 1e6)
@@ -61,7 +60,9 @@ def replayed(durations, slots):
 def test_the_curve_is_that_of_lifelines_on_the_same_buckets(sample):
     done, still = split(sample)
     estimate = told(done, still=still)
-    rounded = [upper_bound(index_of(x)) for x in done + still]
+    # what runs counts in the bucket below
+    rounded = [upper_bound(index_of(x)) for x in done]
+    rounded += [upper_bound(index_of(x) - 1) for x in still]
     observed = [True] * len(done) + [False] * len(still)
     curve = lifelines.KaplanMeierFitter().fit(rounded, observed).survival_function_["KM_estimate"]
     steps = sorted({upper_bound(index_of(x)) for x in done})
@@ -128,7 +129,7 @@ def test_an_empty_estimate_is_nan_and_raises_nothing():
 
 def test_the_standard_error_of_the_mean_is_that_of_an_independent_sample():
     sample = np.random.default_rng(3).exponential(2.0, 400)
-    assert told(sample).standard_error == pytest.approx(np.std(sample) / 20, rel=0.02)
+    assert told(sample).standard_error == pytest.approx(np.std(sample) / 20, rel=0.25)
 
 
 def test_ninety_percent_intervals_cover_the_mean_of_an_exponential_law_about_so_often():
@@ -139,12 +140,12 @@ def test_ninety_percent_intervals_cover_the_mean_of_an_exponential_law_about_so_
         ended = values < limits
         one = told(values[ended], still=limits[~ended])
         inside += abs(one.mean - 1) <= 1.645 * one.standard_error
-    assert 0.82 <= inside / 200 <= 0.98
+    assert inside / 200 >= 0.85
 
 
 def test_residual_life_of_an_exponential_law_does_not_depend_on_age():
-    estimate = told(np.random.default_rng(3).exponential(1.0, 4000))
-    assert [estimate.residual(age) for age in (0.0, 0.5, 1.5)] == pytest.approx([1] * 3, rel=0.1)
+    estimate = told(np.random.default_rng(3).exponential(1.0, 1000))
+    assert [estimate.residual(age) for age in (0.0, 0.5, 1.5)] == pytest.approx([1] * 3, rel=0.2)
 
 
 # ---- censoring
@@ -193,13 +194,28 @@ def test_reading_changes_nothing():
 # ---- order and decay
 
 
-def test_a_start_is_placed_by_its_instant_and_not_by_when_it_is_heard_of():
-    order = StartOrder()
-    assert [order.place(at) for at in (1.0, 2.0, 4.0)] == [1, 2, 3]
-    assert order.place(3.0) == 3
-    assert order.place(0.0) == 1
-    assert order.place(5.0) == 6
-    assert order.total == 6
+def test_an_attempt_is_placed_by_its_start_and_not_by_when_it_is_heard_of():
+    means = []
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        estimator = Estimator(half_life=2)
+        for number in range(4):
+            estimator.start(number, float(number))
+        for number in order:
+            estimator.end(number, outcome="ok", seconds=1.0 + number)
+        means.append(estimator.estimate({}).mean)
+    assert means[0] == pytest.approx(means[1])
+    assert means[0] > 2.5
+
+
+def test_the_order_of_starts_is_known_beyond_what_is_remembered():
+    # one of 3,000 attempts started first and ends last: it hardly counts, as those beside it
+    estimator = Estimator()
+    estimator.start("first", 0.0)
+    for number in range(3000):
+        estimator.start(number, 1.0 + number)
+        estimator.end(number, outcome="ok", seconds=1.0)
+    estimator.end("first", outcome="ok", seconds=3001.0)
+    assert estimator.estimate({}).mean < 1.2
 
 
 def test_an_attempt_counts_half_after_a_half_life_of_starts():
@@ -208,10 +224,9 @@ def test_an_attempt_counts_half_after_a_half_life_of_starts():
     estimator.end("old", outcome="ok", seconds=3.0)
     for number in range(8):
         estimator.start(number, 1 + number)
-        estimator.leave(number)
+        estimator.end(number, outcome="lost", seconds=0.0)
     estimator.start("new", 10)
-    estimator.leave("new")
-    estimator.end("unknown", outcome="ok", seconds=1.0)
+    estimator.end("new", outcome="ok", seconds=1.0)
     weight = 2 ** (-9 / 8)
     assert estimator.estimate({}).mean == pytest.approx((3 * weight + 1) / (weight + 1))
 
@@ -224,6 +239,7 @@ def test_weights_stay_finite_over_many_half_lives():
     estimate = estimator.estimate({})
     assert estimate.mean == pytest.approx(1.0)
     assert 4 < estimate.effective < 7
+    assert estimate.completions == 5000
 
 
 @pytest.mark.parametrize("factor", [4.0, 0.25])
@@ -239,12 +255,12 @@ def test_unchanging_durations_seldom_look_changed():
     changes = 0
     for seed in range(20):
         durations = np.random.default_rng(seed).lognormal(0, 1.5, 500)
-        changes += replayed(durations, 16)[0].first > 0
+        changes += replayed(durations, 16)[0].changed_at > -inf
     assert changes <= 2
 
 
 def test_equal_durations_that_end_together_never_look_changed():
-    assert replayed(np.full(600, 2.0), 64)[0].first == 0
+    assert replayed(np.full(600, 2.0), 64)[0].changed_at == -inf
 
 
 @pytest.mark.parametrize(
@@ -302,8 +318,6 @@ def test_p1_one_straggler_does_not_make_its_fellows_long():
         estimator.end(number, outcome="ok", seconds=0.01)
     estimator.start("straggler", 0.5)
     assert estimator.estimate({"straggler": 3.5}).completed_mean == pytest.approx(0.01)
-    estimator.mark_late("straggler", 0.02)
-    assert estimator.usual({"straggler": 3.5}).mean < 0.015
 
 
 @pytest.mark.parametrize("count", [1, 10])
@@ -323,3 +337,72 @@ def test_a_completion_too_short_to_divide_by_leaves_the_mean_a_number():
     estimator.end("a", outcome="ok", seconds=2e-313)
     estimator.start("b", 1.0)
     assert estimator.estimate({"b": 5.0}).mean >= 0
+
+
+def test_an_attempt_beyond_all_experience_is_expected_to_go_on_for_about_as_long():
+    sample = np.random.default_rng(2).lognormal(0, 0.1, 200)
+    for age in (5.0, 50.0, 500.0):
+        estimate = told(sample, still=[age])
+        assert 0.5 * age <= estimate.residual(age) <= 2 * age
+        assert estimate.mean <= 1.1 + 3 * age / 200
+
+
+# ---- weights
+
+
+@given(st.lists(st.tuples(seconds, st.integers(1, 5)), min_size=1, max_size=30))
+def test_one_that_stands_for_several_counts_as_they_do(sample):
+    once, repeated = Estimator(half_life=inf), Estimator(half_life=inf)
+    for number, (value, weight) in enumerate(sample):
+        once.start(number, number)
+        once.end(number, outcome="ok", seconds=value, weight=weight)
+        for copy in range(weight):
+            repeated.start((number, copy), number)
+            repeated.end((number, copy), outcome="ok", seconds=value)
+    one, several = once.estimate({}), repeated.estimate({})
+    assert one.mean == pytest.approx(several.mean)
+    assert one.completions == several.completions
+    assert one.quantile(0.5) == pytest.approx(several.quantile(0.5))
+    assert one.sampled == len(sample)
+
+
+# ---- streams whose attempts resemble their neighbours
+
+
+def streams(rng, n):
+    """Give one stream of each kind, with the truth of its mean."""
+    logs = np.empty(n)
+    logs[0] = rng.normal()
+    for place, step in enumerate(rng.normal(0, sqrt(1 - 0.97**2), n - 1)):
+        logs[place + 1] = 0.97 * logs[place] + step
+    noise = rng.lognormal(-0.005, 0.1, n)
+    place = np.arange(n)
+    return {
+        "runs": (np.repeat(rng.lognormal(-0.5, 1.0, n // 16 + 1), 16)[:n], 1.0),
+        "blocks": (np.where(place // 50 % 2, 5.0, 0.2) * noise, 2.6),
+        "drifting": (np.exp(logs - 0.5), 1.0),
+        "bursts": (np.where(place % 200 >= 180, 10.0, 1.0) * noise, 1.9),
+    }
+
+
+@pytest.mark.parametrize("kind", ["runs", "blocks", "drifting", "bursts"])
+def test_correlated_streams_are_estimated_like_a_running_mean_with_an_honest_error(kind):
+    ours, plain, covered = [], [], []
+    for seed in range(6):
+        durations, truth = streams(np.random.default_rng([seed, 31]), 800)[kind]
+        _, estimates = replayed(durations, 1)
+        for count, estimate in list(zip(range(0, 800, 10), estimates, strict=True))[4:]:
+            ours.append(np.log(estimate.mean / truth))
+            plain.append(np.log(durations[:count].mean() / truth))
+            covered.append(abs(estimate.mean - truth) <= 1.645 * estimate.standard_error)
+    rms = [np.exp(np.sqrt(np.mean(np.square(errors)))) for errors in (ours, plain)]
+    assert rms[0] <= 1.1 * rms[1]
+    assert np.mean(covered) >= 0.8
+
+
+@pytest.mark.parametrize("slots", [1, 16])
+def test_a_warm_up_is_soon_left_behind(slots):
+    durations = np.ones(600)
+    durations[:16] = 10.0
+    _, estimates = replayed(durations, slots)
+    assert all(estimate.mean <= 1.1 for estimate in estimates[7:])

@@ -47,13 +47,14 @@ def test_what_runs_makes_the_estimate_grow():
     assert 59.9 <= first < second
 
 
-def test_an_attempt_that_runs_no_more_and_did_not_complete_is_censored():
+def test_an_attempt_that_did_not_complete_is_censored():
     forecasts = Forecasts(half_life=float("inf"))
     forecasts.update([completed("x", n, 1.0) for n in range(5)], [running("x", 9, 5.0)], 6.0)
-    forecasts.update([], [], 7.0)
+    forecasts.update([completed("x", 9, 2.0, start=5.0, ok=False)], [], 7.0)
     estimate = forecasts.estimates(7.0)["x"]
     assert estimate.running == 0
     assert estimate.completions == 5
+    assert estimate.at_least > 1.1
 
 
 def test_a_seceded_attempt_leaves():
@@ -67,40 +68,61 @@ def test_a_seceded_attempt_leaves():
 def test_of_many_a_fair_sample_is_taken_in():
     forecasts = Forecasts(half_life=float("inf"))
     rng = random.Random(1)
-    number = 0
     truth = []
     for turn in range(40):
         lengths = [rng.lognormvariate(0, 1) for _ in range(1_000)]
         truth += lengths
-        attempts = [f"x-{number + n}" for n in range(1_000)]
-        chosen = forecasts.wanted("x", attempts)
-        assert 10 <= sum(chosen) <= 80
         forecasts.update(
             [
-                completed("x", number + n, seconds, start=float(turn))
+                completed("x", 1_000 * turn + n, seconds, start=float(turn))
                 for n, seconds in enumerate(lengths)
-                if chosen[n]
             ],
             [],
             float(turn),
         )
-        number += 1_000
     estimate = forecasts.estimates(40.0)["x"]
     assert estimate.mean == pytest.approx(sum(truth) / len(truth), rel=0.15)
+    assert estimate.completions == 40_000
+    assert estimate.sampled < 40 * 64
 
 
-def test_an_attempt_that_was_seen_running_is_always_taken_in():
+def test_a_rate_that_changes_does_not_bias_a_thinned_sample():
+    # short ones come in thousands, long ones in tens
+    forecasts = Forecasts(half_life=float("inf"))
+    number = 0
+    for turn in range(20):
+        count, seconds = (1_000, 1.0) if turn % 2 else (50, 5.0)
+        done = [completed("x", number + n, seconds, start=float(turn)) for n in range(count)]
+        number += count
+        forecasts.update(done, [], float(turn))
+    truth = (1_000 * 1.0 + 50 * 5.0) / 1_050
+    assert forecasts.estimates(20.0)["x"].mean == pytest.approx(truth, rel=0.01)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
+def test_what_cannot_be_is_refused_and_counted(bad):
+    forecasts = Forecasts(half_life=float("inf"))
+    done = [completed("x", 1, bad), completed("x", 2, 2.0), completed("x", 3, 1.0, weight=bad)]
+    forecasts.update([*done, completed("x", 4, 0.0)], [], 3.0)
+    assert forecasts.invalid == 2
+    assert forecasts.estimates(3.0)["x"].mean == pytest.approx(1.0)
+
+
+def test_three_hundred_prefixes_that_only_run_or_only_fail():
     forecasts = Forecasts()
-    attempts = [f"x-{n}" for n in range(1_000)]
-    forecasts.update([], [running("x", n, 0.0) for n in range(1_000)], 1.0)
-    assert all(forecasts.wanted("x", attempts))
+    for t in (60.0, 120.0):
+        failed = [completed(f"f{n}", t, 1.0, ok=False) for n in range(150)]
+        forecasts.update(failed, [running(f"r{n}", 1, 0.0) for n in range(150)], t)
+        estimates = forecasts.estimates(t)
+        assert len(estimates) == 300
+        assert estimates["r7"].mean == pytest.approx(t)
+        assert estimates["f7"].completions == 0
 
 
 def test_prefixes_beyond_the_limit_are_left_out():
     forecasts = Forecasts(max_prefixes=1)
     forecasts.update([completed("a", 1, 1.0), completed("b", 1, 1.0)], [], 2.0)
     assert list(forecasts.estimates(2.0)) == ["a"]
-    assert forecasts.wanted("b", [1, 2]) == [False, False]
 
 
 def test_a_late_attempt_is_told_of_once():
@@ -112,6 +134,7 @@ def test_a_late_attempt_is_told_of_once():
     found = [forecasts.update([], [running("x", 999, 11.0)], t) for t in (11.5, 12.0, 16.0, 17.0)]
     assert [len(late) for late in found] == [0, 0, 1, 0]
     [late] = found[2]
+    assert late.cause.value == "unknown"
     assert late.attempt == ("x-999", 1)
     assert late.because
     assert [one.attempt for one in forecasts.late()["x"]] == [("x-999", 1)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmeter.estimation.estimator import Estimator
-from taskmeter.estimation.pooling import GROUP_SPREAD, Prior, pooled, shrunk
+from taskmeter.estimation.pooling import Prior, pooled, shrunk
 
 
 def estimate_of(done, running=()):
@@ -40,7 +40,7 @@ def test_nothing_known_is_nan():
 @given(samples, st.floats(1e-3, 1e3))
 def test_the_shrunk_mean_is_between_its_own_and_the_prior_s(done, centre):
     own = estimate_of(done)
-    result = shrunk(own, Prior(mean=centre, spread=1.0, members=5))
+    result = shrunk(own, Prior(mean=centre, spread=1.0))
     low, high = sorted([own.mean, centre])
     assert low * (1 - 1e-9) <= result.mean
     assert result.mean <= max(high, own.at_least) * (1 + 1e-9)
@@ -48,17 +48,10 @@ def test_the_shrunk_mean_is_between_its_own_and_the_prior_s(done, centre):
 
 
 def test_completions_outweigh_the_prior_the_more_there_are():
-    prior = Prior(mean=100.0, spread=1.0, members=5)
+    prior = Prior(mean=100.0, spread=1.0)
     few, many = (shrunk(estimate_of([1.0, 2.0, 3.0] * n), prior).mean for n in (1, 50))
     assert 2 < few < 10
     assert many == pytest.approx(2, rel=0.05)
-
-
-def test_a_group_shrinks_to_its_prefix():
-    groups = [estimate_of([1.0, 1.1] * 20), estimate_of([1.2, 1.3] * 20)]
-    prior = pooled(groups, spread=GROUP_SPREAD).around(1.15)
-    assert shrunk(estimate_of([]), prior).mean == pytest.approx(1.15)
-    assert prior.spread < GROUP_SPREAD
 
 
 def test_prefixes_that_differ_widely_say_little_of_the_next():

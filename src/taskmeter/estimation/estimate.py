@@ -8,6 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from taskmeter.distributions.grid import Floats
+from taskmeter.estimation.correlation_time import CorrelationTime
 from taskmeter.estimation.kaplan_meier import Curve, curve
 from taskmeter.estimation.tail import Tail, log_moments, tail
 from taskmeter.estimation.weighted_counts import Cells
@@ -16,8 +18,13 @@ from taskmeter.estimation.weighted_counts import Cells
 _INDEX: Final = 2.0
 #: A residual life that few completions inform is half the tail's at this many.
 _HALF_INFORMED: Final = 5.0
-#: a straggler is expected to last half as long again as it has outlasted every completion
-_LINGERING: Final = 0.5
+#: durations that differ by no more than half a bucket are equal
+_SAME: Final = 1.011
+#: the normal quantile that 90 % intervals are made with
+_NINETY: Final = 1.645
+#: An attempt that has outlasted every completion is expected to go on for as long again as it has
+#: outlasted them: nothing else is known (Lindy's law).
+_LINGERING: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +41,17 @@ class Estimate:
     With nothing running, ``mean`` is the weighted mean of the completions, exactly.
     """
 
-    #: completions so far, ended and running attempts in the sample, undecayed
+    #: completions so far
     completions: int
+    #: completions that were looked at, of which each stands for one or more
+    sampled: int
     running: int
     #: the number of equally weighted completions that would tell as much
     effective: float
     #: the expected duration; ``nan`` when there is neither a completion nor a running attempt
     mean: float
-    #: of the mean, with one more completion assumed as uncertain as the mean is large; infinite
-    #: without a completion
+    #: of the mean: 1.645 of it either side hold the truth nine times in ten, as far as correlation
+    #: and tail allow; infinite where they don't, and without a completion
     standard_error: float
     #: of a single duration; the unseen part counts as an exponential one
     variance: float
@@ -78,11 +87,10 @@ class Estimate:
         return float(known.above[place - 1]) if place else 1.0
 
     def exceedance(self, seconds: float) -> float:
-        """Return the probability that a normal attempt lasts longer, were it like the completed.
+        """Return the survival function of completed attempts only.
 
-        Unlike `survival` it does not take the attempts beyond the last completion as proof that
-        attempts last that long, so that hung ones do not vouch for each other. Up to the last
-        completion the two are the same.
+        Censored ones beyond the last completion do not lengthen the tail, so several hung attempts
+        cannot make each other look normal. Up to the last completion it is `survival`.
         """
         known = self.curve
         if seconds < known.last:
@@ -91,6 +99,29 @@ class Estimate:
             return 1.0
         excess = self.tail.residual(known.last)
         return known.unseen * _lomax(seconds - known.last, excess) if excess > 0 else 0.0
+
+    def exceeded_by(self, share: float) -> float:
+        """Return the seconds from which on `exceedance` is below ``share``."""
+        known = self.curve
+        if not known.seconds.size:
+            return inf
+        # above falls, so that its negative rises
+        place = int(np.searchsorted(-known.above, -share, side="right"))
+        if place < known.seconds.size:
+            return float(known.seconds[place])
+        excess = max(self.tail.residual(known.last), 0.0)
+        beyond = float(known.unseen / share) ** (1 / _INDEX) - 1
+        return float(known.last + (_INDEX - 1) * excess * beyond)
+
+    def ranks(self, seconds: Floats) -> Floats:
+        """Return the share of attempts shorter than each, half of those as long included."""
+        known = self.curve
+        above = np.concatenate([[1.0], known.above])
+        # a completion is somewhere in the bucket whose mean the step is
+        shorter = np.searchsorted(known.seconds, seconds / _SAME, side="left")
+        as_long = np.searchsorted(known.seconds, seconds * _SAME, side="right")
+        ranks: Floats = 1 - (above[shorter] + above[as_long]) / 2
+        return ranks
 
     def quantile(self, q: float) -> float:
         """Return the duration that a share ``q`` of attempts does not exceed; ``q`` in [0, 1)."""
@@ -135,8 +166,25 @@ class Estimate:
         return (self.mean - float(known.masses @ known.seconds)) / known.unseen
 
 
-def estimate(cells: Cells, *, completions: int, running: int) -> Estimate:
-    """Return the estimate from what a `CellTable` has read, in O(buckets)."""
+def estimate(
+    cells: Cells,
+    *,
+    completions: int,
+    sampled: int,
+    running: int,
+    correlation: CorrelationTime,
+) -> Estimate:
+    """Return the estimate from weights by bucket, in O(buckets).
+
+    Parameters
+    ----------
+    cells
+        The weights of the attempts looked at.
+    completions, sampled, running
+        As in `Estimate`.
+    correlation
+        Of completed durations, in the order of starts.
+    """
     known = curve(cells)
     end = tail(known)
     seen = float(known.masses @ known.seconds)
@@ -148,10 +196,11 @@ def estimate(cells: Cells, *, completions: int, running: int) -> Estimate:
         mean = nan
     return Estimate(
         completions=completions,
+        sampled=sampled,
         running=running,
         effective=known.effective,
         mean=mean,
-        standard_error=_standard_error(known, mean, beyond),
+        standard_error=_standard_error(known, end, mean, beyond, correlation),
         variance=_variance(known, mean, beyond),
         at_least=seen + known.unseen * (end.trust * ages + (1 - end.trust) * oldest),
         completed_mean=seen / (1 - known.unseen) if known.unseen < 1 else nan,
@@ -187,21 +236,39 @@ def _lomax(seconds: float, excess: float) -> float:
     return float((1 + seconds / ((_INDEX - 1) * excess)) ** -_INDEX)
 
 
-def _standard_error(known: Curve, mean: float, beyond: float) -> float:
+def _standard_error(
+    known: Curve, end: Tail, mean: float, beyond: float, correlation: CorrelationTime
+) -> float:
     """Return the standard error of the mean, by Greenwood's formula for an area.
 
     The sum over steps of the squared area beyond each, over those at risk (Klein and Moeschberger
-    2003, 4.5), with squared weights. To that comes half of what is extrapolated, as if it were
-    known to a factor of two; and one more completion, as uncertain as the mean is large.
+    2003, 4.5), with squared weights. Where attempts resemble their neighbours, it is that of as few
+    independent ones. To that comes one more completion that outlasts all others by as much as the
+    tail has it; what a power law beyond the upper quartile would add to the mean; and half of what
+    is extrapolated, as if it were known to a factor of two.
     """
-    n = known.effective
+    n = known.effective / correlation.attempts
     if not n:
         return nan if isnan(mean) else inf
     steps = np.diff(known.seconds, append=max(beyond, known.last))
     areas = np.cumsum((known.above * steps)[::-1])[::-1]
-    greenwood = float(areas**2 @ known.variances)
+    greenwood = float(areas**2 @ known.variances) * correlation.attempts
+    greenwood *= _student(min(correlation.batches, known.effective)) ** 2
+    record = max(mean, known.last + end.residual(known.last) - mean)
     unknown = known.unseen * max(beyond - known.last, 0.0) / 2
-    return sqrt((n * greenwood + mean**2 / n) / (n + 1) + unknown**2)
+    heavy = end.power_law_excess
+    return sqrt((n * greenwood + record**2 / n) / (n + 1) + heavy**2 + unknown**2)
+
+
+def _student(count: float) -> float:
+    """Return the 95 % quantile of Student's t for so many values, over that of the normal law.
+
+    By two terms of its Cornish-Fisher expansion.
+    """
+    freedom = max(count - 1, 1.0)
+    square = _NINETY**2
+    second = (5 * square**2 + 16 * square + 3) / 96
+    return 1 + (square + 1) / (4 * freedom) + second / freedom**2
 
 
 def _variance(known: Curve, mean: float, beyond: float) -> float:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final
 
+import numpy as np
+
+from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.estimate import Estimate
-from taskmeter.estimation.estimator import HALF_LIFE, Estimator
+from taskmeter.estimation.in_flight import InFlightColumns, InFlightNow, Rows
 from taskmeter.estimation.input_correlation import InputRanks
 from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
-from taskmeter.estimation.stragglers import ENOUGH, Late, LateWatch, Progress
-from taskmeter.estimation.worker_speed import WorkerScores, score
+from taskmeter.estimation.sample import HALF_LIFE, Running, Sample
+from taskmeter.estimation.stragglers import Late, LateWatch, Progress
+from taskmeter.estimation.usual import Usual
+from taskmeter.estimation.worker_speed import WorkerScores, scores
 
-_Any = TypeVar("_Any", "Completed", "InFlightNow")
+__all__ = ["Completed", "Detail", "Forecasts", "InFlightColumns", "InFlightNow", "Outlook"]
 
 #: So many completions of a prefix are all taken in at a time ...
-MOST = 64
+MOST: Final = 64
 
-#: ... and of more, about so many.
-SAMPLE = 32
+#: ... and of more, so many.
+SAMPLE: Final = 32
 
-#: A share of attempts that last longer, so large that nobody need look closer.
-_LIKELY = 0.1
+#: So many late attempts of a prefix are remembered.
+MOST_LATE: Final = 256
+
+#: In so many prefixes new ones are looked for at a time, those with the oldest attempts first.
+MOST_LOOKS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """An attempt that ended ok, or failed.
+    """An attempt that ended.
 
     Parameters
     ----------
@@ -39,9 +47,11 @@ class Completed:
     seconds
         How long it took.
     ok
-        It did not fail.
+        It completed. If not, it is known only to have lasted so long.
     input_bytes
         Bytes of its dependencies; None where that was not looked at.
+    weight
+        How many attempts it stands for, where only a sample is reported.
     """
 
     prefix: str
@@ -51,67 +61,66 @@ class Completed:
     seconds: float
     ok: bool = True
     input_bytes: float | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InFlightNow:
-    """An attempt that runs.
+class Detail:
+    """What is looked at only of late attempts.
 
     Parameters
     ----------
-    prefix, attempt, worker
-        Which attempt, and where.
-    start
-        When its code started, on the same clock.
-    seceded
-        It has left the thread pool.
     still
         Its CPU clock stands still.
     input_bytes
-        Bytes of its dependencies; None where that was not looked at.
+        Bytes of its dependencies; None when unknown.
     """
 
-    prefix: str
-    attempt: Hashable
-    worker: str
-    start: float
-    seceded: bool = False
     still: bool = False
     input_bytes: float | None = None
+
+
+_NO_DETAIL: Final = Detail()
 
 
 class _Prefix:
     """What is known of one prefix."""
 
-    __slots__ = (
-        "changed", "estimate", "estimated_at", "estimator", "inputs", "late", "running", "thinning",
-    )  # fmt: skip
+    __slots__ = ("changed", "estimate", "estimated_at", "inputs", "late", "running", "sample",
+                 "usual")  # fmt: skip
 
     def __init__(self, half_life: float) -> None:
-        self.estimator = Estimator(half_life=half_life)
+        self.sample = Sample(half_life)
         self.inputs = InputRanks()
         self.late = LateWatch()
-        #: {attempt: it}
-        self.running: dict[Hashable, InFlightNow] = {}
-        #: one in so many attempts is taken in
-        self.thinning = 1
+        #: what is usual, as of the last estimate
+        self.usual = Usual(late_from=math.inf, mean=math.nan, completions=0)
+        self.running = Running.none()
         self.changed = True
         self.estimate: Estimate | None = None
         self.estimated_at = -math.inf
+
+    def refresh(self, now: float) -> None:
+        """Estimate anew."""
+        if self.sample.look_is_due:
+            self.sample.look(self.running)
+        self.estimate = self.sample.estimate(self.running)
+        self.usual = self.sample.usual(self.estimate)
+        self.estimated_at = now
+        # what runs gets older
+        self.changed = bool(self.running.starts.size)
 
 
 class Forecasts:
     """Keeps an estimate for every prefix.
 
-    Where a prefix completes more than 64 attempts between two updates, a sample of its attempts is
-    taken in, running ones in the same proportion: chosen by their identity, so without regard to
-    how long they take. The caller asks `wanted` which completed ones these are, so that it need
-    not make a record of each.
+    Where a prefix completes more than 64 attempts between two updates, 32 of them are taken in,
+    each for several, chosen without regard to how long they take.
 
     Parameters
     ----------
     half_life
-        As in `Estimator`.
+        As in `Sample`.
     max_prefixes
         Later prefixes are left out.
     """
@@ -120,55 +129,57 @@ class Forecasts:
         self.half_life = half_life
         self.max_prefixes = max_prefixes
         self.workers = WorkerScores()
+        #: how many ends were refused, because seconds or weight can't be
+        self.invalid = 0
         self._prefixes: dict[str, _Prefix] = {}
+        self._random = np.random.default_rng(0)
 
     # Events
 
-    def wanted(self, name: str, keys: Sequence[Hashable]) -> Sequence[bool]:
-        """Tell which of a prefix's attempts that completed since the last update to take in.
-
-        Parameters
-        ----------
-        name
-            The prefix.
-        keys
-            Of its attempts.
-        """
-        prefix = self._prefix(name)
-        if prefix is None:
-            return [False] * len(keys)
-        prefix.thinning = 1 if len(keys) <= MOST else math.ceil(len(keys) / SAMPLE)
-        if prefix.thinning == 1:
-            return [True] * len(keys)
-        known = {_key(attempt) for attempt in prefix.running}
-        thinning = prefix.thinning
-        return [key in known or hash(key) % thinning == 0 for key in keys]
-
     def update(
-        self, completed: Iterable[Completed], running: Iterable[InFlightNow], now: float
+        self,
+        completed: Iterable[Completed],
+        running: InFlightColumns | Iterable[InFlightNow],
+        now: float,
+        *,
+        detail: Callable[[Hashable], Detail] | None = None,
     ) -> tuple[Late, ...]:
         """Take in what ended since the last update, and all that runs.
 
-        Of completed attempts it is given those that are `wanted`, of running ones all. One that ran
-        at the last update, and neither runs nor completed, ended otherwise: it lasted at least as
-        long as was seen.
+        Takes a time proportional to the number of running attempts, by vectorised operations, and
+        to the numbers of completed ones and of prefixes.
+
+        Parameters
+        ----------
+        completed
+            What ended, also those that failed, were cancelled or lost.
+        running
+            All that runs.
+        now
+            The instant.
+        detail
+            Tells more of a running attempt: asked for late ones only. Of `InFlightNow` not needed.
 
         Returns
         -------
         tuple of Late
             Attempts that were found to be late.
         """
-        for name, some in _by_prefix(completed).items():
+        for name, ends in _by_prefix(completed).items():
             prefix = self._prefix(name)
             if prefix is not None:
-                self._complete(prefix, some)
-        in_flight = _by_prefix(running)
-        found: list[Late] = []
+                self._complete(prefix, ends)
+        if not isinstance(running, InFlightColumns):
+            attempts = {attempt.attempt: attempt for attempt in running}
+            running = InFlightColumns.of(attempts.values())
+            detail = detail or _details(attempts)
+        ages = running.ages(now)
+        in_flight = running.by_prefix(ages)
         for name in {**self._prefixes, **in_flight}:
             prefix = self._prefix(name)
             if prefix is not None:
-                found += self._observe(prefix, in_flight.get(name, []), now)
-        return tuple(found)
+                self._observe(prefix, in_flight.get(name), running)
+        return self._find_late(running, ages, in_flight, detail, now)
 
     def depart(self, worker: str) -> None:
         """Forget how quick a worker was, because it went away."""
@@ -180,60 +191,85 @@ class Forecasts:
             prefix = self._prefixes[name] = _Prefix(self.half_life)
         return prefix
 
-    def _complete(self, prefix: _Prefix, some: Collection[Completed]) -> None:
+    def _chosen(self, count: int) -> Floats:
+        """Return how many of ``count`` attempts each stands for, 0 for those left out."""
+        if count <= MOST:
+            return np.ones(count)
+        weights = np.zeros(count)
+        weights[self._random.choice(count, SAMPLE, replace=False)] = count / SAMPLE
+        return weights
+
+    def _complete(self, prefix: _Prefix, ends: Sequence[Completed]) -> None:
         prefix.changed = True
-        for one in some:
-            if prefix.running.pop(one.attempt, None) is None:
-                prefix.estimator.start(one.attempt, one.start)
-            outcome = "ok" if one.ok else "failed"
-            prefix.estimator.end(one.attempt, outcome=outcome, seconds=one.seconds)
-            if one.ok:
-                self._score(prefix, one)
-
-    def _score(self, prefix: _Prefix, one: Completed) -> None:
-        if one.input_bytes is not None:
-            prefix.inputs.add(one.input_bytes, one.seconds)
-        if prefix.estimate is not None:
-            scored = score(prefix.estimate, one.seconds)
-            if scored is not None:
-                self.workers.add(one.worker, scored)
-
-    def _observe(
-        self, prefix: _Prefix, some: Iterable[InFlightNow], now: float
-    ) -> tuple[Late, ...]:
-        present: dict[Hashable, InFlightNow] = {}
-        watched: list[Progress] = []
-        for one in some:
-            if one.seceded:
-                prefix.estimator.leave(one.attempt)
-                prefix.running.pop(one.attempt, None)
+        chosen = self._chosen(len(ends)).tolist()
+        ok: list[Completed] = []
+        for end, stands_for in zip(ends, chosen, strict=True):
+            prefix.late.forget(end.attempt)
+            weight = end.weight * stands_for
+            if not stands_for:
                 continue
-            watched.append(_progress(one, now))
-            if one.attempt not in prefix.running:
-                if not self._sampled(prefix, one.attempt):
-                    continue
-                prefix.estimator.start(one.attempt, one.start)
-            present[one.attempt] = one
-        for attempt, one in prefix.running.items():
-            if attempt not in present:
-                seconds = max(0.0, now - one.start)
-                prefix.estimator.end(attempt, outcome="cancelled", seconds=seconds)
-        prefix.changed |= bool(present or prefix.running)
-        prefix.running = present
-        return self._watch(prefix, watched, now)
-
-    def _watch(self, prefix: _Prefix, watched: list[Progress], now: float) -> tuple[Late, ...]:
-        if not prefix.late.late and not _may_be_late(prefix, watched):
-            return ()
-        usual = prefix.estimator.usual(_ages(prefix, now))
-        found = prefix.late.look(usual, watched, slow=self.workers.slow(), inputs=prefix.inputs)
-        for late in found:
-            prefix.estimator.mark_late(late.attempt, late.age)
-        return found
+            if not (0 <= end.seconds < math.inf and 0 < weight < math.inf):
+                self.invalid += 1
+                continue
+            prefix.sample.add(end.start, end.seconds, completed=end.ok, weight=weight)
+            if end.ok:
+                ok.append(end)
+                if end.input_bytes is not None:
+                    prefix.inputs.add(end.input_bytes, end.seconds)
+        if prefix.estimate is not None and ok:
+            seconds = np.array([end.seconds for end in ok])
+            for end, score in zip(ok, scores(prefix.estimate, seconds), strict=False):
+                self.workers.add(end.worker, score)
 
     @staticmethod
-    def _sampled(prefix: _Prefix, attempt: Hashable) -> bool:
-        return prefix.thinning == 1 or hash(_key(attempt)) % prefix.thinning == 0
+    def _observe(prefix: _Prefix, rows: Rows | None, columns: InFlightColumns) -> None:
+        """Note what runs of a prefix, and forget late attempts that run no more."""
+        if rows is None:
+            if prefix.running.starts.size:
+                prefix.running, prefix.changed = Running.none(), True
+        else:
+            prefix.running = Running(
+                starts=rows.starts,
+                ages=rows.ages,
+            )
+            prefix.changed = True
+        for attempt in [a for a in prefix.late if a not in columns]:
+            prefix.late.forget(attempt)
+
+    def _find_late(
+        self,
+        columns: InFlightColumns,
+        ages: Floats,
+        in_flight: Mapping[str, Rows],
+        detail: Callable[[Hashable], Detail] | None,
+        now: float,
+    ) -> tuple[Late, ...]:
+        """Look closer at the attempts that are older than their prefix's limit."""
+        limits = np.array(
+            [
+                prefix.usual.late_from if (prefix := self._prefixes.get(name)) else math.inf
+                for name in columns.prefixes
+            ]
+        )
+        old = np.flatnonzero(ages > limits[columns.prefix_of]) if len(columns) else ages[:0]
+        late: list[Late] = []
+        slow = None
+        suspects: dict[str, list[int]] = {}
+        for row in sorted(old.tolist(), key=lambda row: -ages[row]):
+            suspects.setdefault(columns.prefixes[int(columns.prefix_of[row])], []).append(row)
+        looks = MOST_LOOKS
+        for name in [*suspects, *(n for n in in_flight if n not in suspects)]:
+            prefix = self._prefixes.get(name)
+            if prefix is None or not (name in suspects or len(prefix.late)):
+                continue
+            rows = _looked_at(prefix, suspects.get(name, []) if looks > 0 else [], columns)
+            if len(rows) > len(prefix.late):
+                looks -= 1
+                prefix.refresh(now)
+            progress = [_progress(columns, row, float(ages[row]), detail) for row in rows]
+            slow = self.workers.slow() if slow is None else slow
+            late += prefix.late.look(prefix.usual, progress, slow=slow, inputs=prefix.inputs)
+        return tuple(late)
 
     # Reading
 
@@ -245,19 +281,15 @@ class Forecasts:
         now
             The instant.
         most
-            Estimate so many prefixes anew, by turns with the others, which takes some 0.15 ms each;
-            all that changed if not given.
+            Estimate so many prefixes anew, by turns with the others; all that changed if not given.
+            ``benchmarks/decisions/in_flight.py`` prints what one takes.
         """
         stale = [name for name, p in self._prefixes.items() if p.changed or p.estimate is None]
         if most is not None and len(stale) > most:
             stale.sort(key=lambda name: self._prefixes[name].estimated_at)
             stale = stale[:most]
         for name in stale:
-            prefix = self._prefixes[name]
-            prefix.estimate = prefix.estimator.estimate(_ages(prefix, now))
-            prefix.estimated_at = now
-            # what runs gets older
-            prefix.changed = bool(prefix.running)
+            self._prefixes[name].refresh(now)
         return {n: p.estimate for n, p in self._prefixes.items() if p.estimate is not None}
 
     def late(self) -> dict[str, tuple[Late, ...]]:
@@ -282,7 +314,7 @@ class Outlook:
 
     @classmethod
     def of(cls, estimates: Mapping[str, Estimate]) -> Outlook:
-        """Make one of estimates."""
+        """Return the outlook that estimates give."""
         return cls(estimates=estimates, prior=pooled(estimates.values()))
 
     def expectation(self, prefix: str) -> Expectation:
@@ -291,35 +323,40 @@ class Outlook:
         return self.prior.expectation() if estimate is None else shrunk(estimate, self.prior)
 
 
-def _by_prefix(some: Iterable[_Any]) -> dict[str, list[_Any]]:
-    found: dict[str, list[_Any]] = {}
-    for one in some:
-        found.setdefault(one.prefix, []).append(one)
-    return found
+def _by_prefix(completed: Iterable[Completed]) -> dict[str, list[Completed]]:
+    grouped: dict[str, list[Completed]] = {}
+    for end in completed:
+        grouped.setdefault(end.prefix, []).append(end)
+    return grouped
 
 
-def _progress(one: InFlightNow, now: float) -> Progress:
+def _details(attempts: Mapping[Hashable, InFlightNow]) -> Callable[[Hashable], Detail]:
+    def detail(attempt: Hashable) -> Detail:
+        known = attempts[attempt]
+        return Detail(still=known.still, input_bytes=known.input_bytes)
+
+    return detail
+
+
+def _looked_at(prefix: _Prefix, suspects: Collection[int], columns: InFlightColumns) -> list[int]:
+    """Return the rows of the late attempts and of those that may be."""
+    known = [columns.row(attempt) for attempt in prefix.late]
+    new = [row for row in suspects if columns.attempt(row) not in prefix.late]
+    return known + new[: max(0, MOST_LATE - len(known))]
+
+
+def _progress(
+    columns: InFlightColumns,
+    row: int,
+    age: float,
+    detail: Callable[[Hashable], Detail] | None,
+) -> Progress:
+    attempt = columns.attempt(row)
+    more = _NO_DETAIL if detail is None else detail(attempt)
     return Progress(
-        attempt=one.attempt,
-        worker=one.worker,
-        age=max(0.0, now - one.start),
-        input_bytes=one.input_bytes,
-        still=one.still,
+        attempt=attempt,
+        worker=columns.worker(row),
+        age=age,
+        input_bytes=more.input_bytes,
+        still=more.still,
     )
-
-
-def _may_be_late(prefix: _Prefix, watched: Collection[Progress]) -> bool:
-    """Rule out, for a fraction of the price of looking, that one of them is late."""
-    if not watched or prefix.estimator.completions < ENOUGH:
-        return False
-    oldest = max(one.age for one in watched)
-    return prefix.estimate is None or prefix.estimate.exceedance(oldest) < _LIKELY
-
-
-def _key(attempt: Hashable) -> Hashable:
-    """Return the key of an attempt, which is (key, run id) mostly."""
-    return attempt[0] if isinstance(attempt, tuple) and attempt else attempt
-
-
-def _ages(prefix: _Prefix, now: float) -> dict[Hashable, float]:
-    return {attempt: max(0.0, now - one.start) for attempt, one in prefix.running.items()}

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from taskmeter.distributions.grid import Floats
+from taskmeter.estimation.correlation_time import lag_one
 
 #: how many of the latest attempts are compared
 REMEMBERED: Final = 128
@@ -23,7 +24,7 @@ LARGE: Final = 0.9
 
 
 class InputRanks:
-    """Remembers input bytes and seconds of the latest 128 completions of one prefix."""
+    """The input bytes and seconds of the latest 128 completions of one prefix."""
 
     def __init__(self) -> None:
         #: (input bytes, seconds)
@@ -44,10 +45,12 @@ class InputRanks:
         return float(size @ seconds) / scale if scale > 0 else 0.0
 
     def explain(self, input_bytes: float) -> bool:
-        """Say whether an attempt with ``input_bytes`` is to be expected to last long.
+        """Return whether an attempt with ``input_bytes`` is to be expected to last long.
 
         It is when bytes and seconds go together, by a rank correlation of at least 0.5 and three
         standard errors (``1 / sqrt(n - 1)`` each), and it has more bytes than nine in ten others.
+        Of attempts that resemble their neighbours n is the number of independent ones that would
+        tell as much (Bartlett 1935): two series that both drift seem to go together.
         """
         count = len(self._latest)
         if count < FEWEST:
@@ -55,7 +58,14 @@ class InputRanks:
         smaller = sum(size < input_bytes for size, _ in self._latest)
         if smaller < LARGE * count:
             return False
-        return self.correlation() >= max(STRONG, CERTAIN / sqrt(count - 1))
+        return self.correlation() >= max(STRONG, CERTAIN / sqrt(max(self._effective() - 1, 1.0)))
+
+    def _effective(self) -> float:
+        """Return the number of independent pairs that would tell as much."""
+        columns = (_ranks(np.array(column)) for column in zip(*self._latest, strict=True))
+        size, seconds = (lag_one(column) for column in columns)
+        common = min(max(size * seconds, 0.0), 1.0)
+        return len(self._latest) * (1 - common) / (1 + common)
 
 
 def _ranks(values: Floats) -> Floats:

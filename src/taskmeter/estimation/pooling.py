@@ -1,19 +1,17 @@
-"""What the others of its kind say of a prefix or a group that little is known of."""
+"""What the other prefixes say of one that little is known of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from math import exp, isfinite, log, log1p, nan, sqrt
+from dataclasses import dataclass
+from math import exp, inf, isfinite, log, log1p, nan, sqrt
 from typing import Final
 
 from taskmeter.estimation.estimate import Estimate
 
 #: how far prefixes of one cluster are apart, before it is known: a factor of 2.7
 PREFIX_SPREAD: Final = 1.0
-#: the same for groups of one prefix: a factor of 1.6
-GROUP_SPREAD: Final = 0.5
-#: members that are nearer than this are taken for this far apart
+#: prefixes that are nearer than this are taken for this far apart
 _LEAST_SPREAD: Final = 0.05
 #: variance of the logarithm of a mean that no completion backs
 _UNSURE: Final = 1.0
@@ -30,49 +28,42 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Where the mean duration of one more member is to be expected; log-normal.
+    """The distribution of the prefixes' mean durations; log-normal."""
 
-    Cluster-wide that is `pooled` over its prefixes. For the groups of a prefix it is
-    ``pooled(groups, spread=GROUP_SPREAD).around(estimate_of_the_prefix.mean)``.
-    """
-
-    #: the geometric mean of the members' means, in seconds; ``nan`` when nothing is known
+    #: the geometric mean of the means, in seconds; ``nan`` when nothing is known
     mean: float
-    #: standard deviation of the logarithm of the members' means
+    #: standard deviation of their logarithm
     spread: float
-    #: how many members it was learned from
-    members: int
-
-    def around(self, mean: float) -> Prior:
-        """Return it with another centre."""
-        return replace(self, mean=mean)
 
     def expectation(self) -> Expectation:
-        """Return what to expect of a member that nothing is known of."""
+        """Return what to expect of a prefix that nothing is known of."""
         return Expectation(mean=self.mean, standard_error=self.mean * self.spread)
 
 
-def pooled(estimates: Iterable[Estimate], *, spread: float = PREFIX_SPREAD) -> Prior:
-    """Learn a prior from members, those that only run included, in the time of a sum over them.
+def pooled(estimates: Iterable[Estimate]) -> Prior:
+    """Return the prior that prefixes give, those that only run included.
 
     The spread is DerSimonian and Laird's moment estimate (Controlled Clinical Trials 7, 1986) of
-    the variance between the logarithms of means, blended with one member's worth of ``spread``.
+    the variance between the logarithms of means, blended with one prefix's worth of
+    `PREFIX_SPREAD`.
     """
     known = [
-        (log(max(one.mean, _SHORTEST)), log_variance(one)) for one in estimates if one.mean >= 0
+        (log(max(estimate.mean, _SHORTEST)), log_variance(estimate))
+        for estimate in estimates
+        if 0 <= estimate.mean < inf
     ]
     if not known:
-        return Prior(mean=nan, spread=spread, members=0)
+        return Prior(mean=nan, spread=PREFIX_SPREAD)
     between = _between(known)
     count = len(known)
-    variance = ((count - 1) * between + spread**2) / count
+    variance = ((count - 1) * between + PREFIX_SPREAD**2) / count
     weights = [1 / (variance + own) for _, own in known]
     centre = sum(w * mean for w, (mean, _) in zip(weights, known, strict=True)) / sum(weights)
-    return Prior(mean=exp(centre), spread=max(sqrt(variance), _LEAST_SPREAD), members=count)
+    return Prior(mean=exp(centre), spread=max(sqrt(variance), _LEAST_SPREAD))
 
 
 def shrunk(estimate: Estimate, prior: Prior) -> Expectation:
-    """Return the mean of a member as its own figures and the prior together have it.
+    """Return the mean of a prefix as its own figures and the prior together have it.
 
     Their logarithms are weighted by the inverse of their variances (Buehlmann's credibility, on the
     logarithm). It is never less than what its running attempts have proved, `Estimate.at_least`.
@@ -83,7 +74,7 @@ def shrunk(estimate: Estimate, prior: Prior) -> Expectation:
         return Expectation(mean=estimate.mean, standard_error=estimate.standard_error)
     between = prior.spread**2
     # without a completion the mean is but a bound
-    own = log_variance(estimate) if estimate.completions else float("inf")
+    own = log_variance(estimate) if estimate.completions else inf
     share = between / (between + own)
     centre = share * log(max(estimate.mean, _SHORTEST)) + (1 - share) * log(prior.mean)
     mean = max(exp(centre), estimate.at_least)

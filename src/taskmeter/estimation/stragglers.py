@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from math import inf
 
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.usual import ALLOWANCE, ENOUGH, RARE, Usual
 from taskmeter.estimation.worker_speed import SlowWorker
-
-#: an attempt is late when fewer normal ones than this last as long ...
-RARE: Final = 0.01
-#: ... with this many completions behind it
-ENOUGH: Final = 30
-_ALLOWANCE: Final = 0.9
 
 
 class Cause(str, Enum):
@@ -50,29 +45,22 @@ class Late:
     age: float
     #: the expected duration of its prefix then
     expected: float
-    #: the share of normal attempts that last longer
-    exceedance: float
     cause: Cause
     #: its CPU stands still as well
     hung: bool
     #: one sentence
     because: str
+    #: the age from which on its cause no longer explains it
+    explained_until: float = inf
 
 
-def is_late(usual: Estimate, age: float) -> bool:
-    """Say whether fewer than 1 % of normal attempts last ``age``, by at least 30 completions.
+def is_late(known: Estimate, age: float) -> bool:
+    """Return whether fewer than 1 % of a prefix's attempts last nine tenths of ``age``.
 
-    The age is taken at nine tenths: what is a tenth longer than usual is not late, however
-    regular the prefix.
-
-    Parameters
-    ----------
-    usual
-        What `taskmeter.estimation.estimator.Estimator.usual` gave.
-    age
-        Seconds since the attempt's code started.
+    By at least 30 completions. Here running attempts count, and those of less than a second too, of
+    which `LateWatch` tells nobody.
     """
-    return usual.completions >= ENOUGH and usual.exceedance(age * _ALLOWANCE) < RARE
+    return known.sampled >= ENOUGH and age * ALLOWANCE > known.exceeded_by(RARE)
 
 
 class LateWatch:
@@ -85,13 +73,27 @@ class LateWatch:
     def late(self) -> tuple[Late, ...]:
         """The late attempts that still ran at the last look, the first found first.
 
-        One whose CPU came to stand still later is hung here, though it was not when found.
+        One whose CPU came to stand still later is hung here, though it was not when found. One that
+        has lasted longer than its cause explains has an unknown cause.
         """
         return tuple(self._late.values())
 
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._late)
+
+    def __contains__(self, attempt: Hashable) -> bool:
+        return attempt in self._late
+
+    def __len__(self) -> int:
+        return len(self._late)
+
+    def forget(self, attempt: Hashable) -> None:
+        """Forget an attempt that ended."""
+        self._late.pop(attempt, None)
+
     def look(
         self,
-        usual: Estimate,
+        usual: Usual,
         running: Iterable[Progress],
         *,
         slow: Mapping[str, SlowWorker],
@@ -102,55 +104,82 @@ class LateWatch:
         Parameters
         ----------
         usual
-            What the prefix's `taskmeter.estimation.estimator.Estimator.usual` gave, their own ages
-            included. Tell it of what is found, by its ``mark_late``.
+            What is usual of their prefix.
         running
-            Every running attempt; one that is missing has ended and is forgotten.
+            Every running attempt that may be late; a late one that is missing has ended and is
+            forgotten.
         slow
             What `WorkerScores.slow` gave.
         inputs
             Of their prefix.
         """
-        found: list[Late] = []
+        new: list[Late] = []
         known: dict[Hashable, Late] = {}
-        for one in running:
-            before = self._late.get(one.attempt)
+        for progress in running:
+            before = self._late.get(progress.attempt)
             if before is not None:
-                known[one.attempt] = replace(before, hung=True) if one.still else before
-            elif is_late(usual, one.age):
-                found.append(_late(usual, one, slow, inputs))
-        known.update((one.attempt, one) for one in found)
+                known[progress.attempt] = _followed(before, progress)
+            elif progress.age > usual.late_from:
+                new.append(_late(usual, progress, slow, inputs))
+        known.update((late.attempt, late) for late in new)
         order: Collection[Hashable] = [*(a for a in self._late if a in known), *known]
         self._late = {attempt: known[attempt] for attempt in order}
-        return tuple(found)
+        return tuple(new)
+
+
+def _followed(late: Late, progress: Progress) -> Late:
+    """Return a late attempt as it is now."""
+    hung = late.hung or progress.still
+    if progress.age <= late.explained_until:
+        return late if hung == late.hung else replace(late, hung=hung)
+    return replace(
+        late,
+        hung=hung,
+        cause=Cause.UNKNOWN,
+        because=f"{late.because}; that does not explain {progress.age:.3g} s",
+        explained_until=inf,
+    )
 
 
 def _late(
-    usual: Estimate, one: Progress, slow: Mapping[str, SlowWorker], inputs: InputRanks
+    usual: Usual,
+    progress: Progress,
+    slow: Mapping[str, SlowWorker],
+    inputs: InputRanks,
 ) -> Late:
-    exceedance = usual.exceedance(one.age * _ALLOWANCE)
-    cause = Cause.UNKNOWN
-    reason = ""
-    if one.worker in slow:
-        cause = Cause.SLOW_WORKER
-        reason = f"; worker {one.worker} is slow: {slow[one.worker].because}"
-    elif one.input_bytes is not None and inputs.explain(one.input_bytes):
-        cause = Cause.LARGE_INPUT
-        reason = (
-            f"; its input of {one.input_bytes:.3g} bytes is among the largest tenth, and bytes and "
-            f"seconds go together (rank correlation {inputs.correlation():.2f})"
-        )
-    stands = "; its CPU stands still" if one.still else ""
+    cause, reason, explained_until = _cause(usual.late_from, progress, slow, inputs)
+    stands = "; its CPU stands still" if progress.still else ""
     return Late(
-        attempt=one.attempt,
-        worker=one.worker,
-        age=one.age,
+        attempt=progress.attempt,
+        worker=progress.worker,
+        age=progress.age,
         expected=usual.mean,
-        exceedance=exceedance,
         cause=cause,
-        hung=one.still,
+        hung=progress.still,
         because=(
-            f"it has run for {one.age:.3g} s, where {exceedance:.2%} of attempts like the "
-            f"{usual.completions} completed ones last longer{reason}{stands}"
+            f"it has run for {progress.age:.3g} s, where 99 % of attempts like the "
+            f"{usual.completions} completed ones take less than {usual.late_from:.3g} s"
+            f"{reason}{stands}"
         ),
+        explained_until=explained_until,
     )
+
+
+def _cause(
+    limit: float, progress: Progress, slow: Mapping[str, SlowWorker], inputs: InputRanks
+) -> tuple[Cause, str, float]:
+    """Return the likely cause, its reason, and up to which age it explains an attempt.
+
+    A worker that is slow by a factor explains no more than that factor.
+    """
+    worker = slow.get(progress.worker)
+    if worker is not None and progress.age <= limit * worker.factor:
+        reason = f"; worker {progress.worker} is slow: {worker.because}"
+        return Cause.SLOW_WORKER, reason, limit * worker.factor
+    if progress.input_bytes is not None and inputs.explain(progress.input_bytes):
+        reason = (
+            f"; its input of {progress.input_bytes:.3g} bytes is among the largest tenth, and bytes"
+            f" and seconds go together (rank correlation {inputs.correlation():.2f})"
+        )
+        return Cause.LARGE_INPUT, reason, inf
+    return Cause.UNKNOWN, "", inf

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.kaplan_meier import Curve
 from taskmeter.estimation.weighted_counts import SHORTEST_SECONDS
 
@@ -19,6 +20,10 @@ _HALF_FADED_IN: Final = 10.0
 _PRIOR_SIGMA: Final = 1.0
 #: nobody is expected to last longer than this times what he has lasted: a power law of index 1.5
 _MOST_PER_AGE: Final = 2.0
+#: the inverse of the least index of a fitted power law
+_MOST_HEAVY: Final = 0.8
+#: the inverses of the indices at which a power law begins to count, having no variance, and counts
+_HEAVY: Final = (1 / 2, 1 / 1.5)
 _ITERATIONS: Final = 12
 #: standard deviations beyond which the normal density or its upper tail is near the smallest float
 _FAR_BELOW: Final = -30.0
@@ -40,6 +45,9 @@ class Tail:
     #: the upper quartile of completions, and their mean excess over it, in seconds
     threshold: float
     excess: float
+    #: how much larger the overall mean would be if what is beyond that quartile were a power law,
+    #: as far as it looks like one of infinite variance
+    power_law_excess: float
     #: of the logarithm of seconds
     mu: float
     sigma: float
@@ -59,21 +67,40 @@ class Tail:
 def tail(curve: Curve) -> Tail:
     """Fit the tail to a curve, in a time proportional to its steps."""
     if not curve.seconds.size:
-        return Tail(threshold=0.0, excess=0.0, mu=0.0, sigma=_PRIOR_SIGMA, trust=0.0)
+        return Tail(
+            threshold=0.0, excess=0.0, power_law_excess=0.0, mu=0.0, sigma=_PRIOR_SIGMA, trust=0.0
+        )
     seen = np.cumsum(curve.masses)
     place = int(np.searchsorted(seen, _THRESHOLD * seen[-1]))
     threshold = float(curve.seconds[place])
     share = float(seen[-1] - seen[place])
-    excess = float(curve.masses[place + 1 :] @ (curve.seconds[place + 1 :] - threshold))
+    beyond, masses = curve.seconds[place + 1 :], curve.masses[place + 1 :]
+    excess = float(masses @ (beyond - threshold))
     mu, sigma = _upper_half(curve)
     n = curve.effective
     return Tail(
         threshold=threshold,
         excess=excess / share if place + 1 < seen.size and share > 0 else 0.0,
+        power_law_excess=_power_law_excess(beyond, masses, threshold),
         mu=mu,
         sigma=sqrt((n * sigma**2 + _PRIOR_SIGMA**2) / (n + 1)),
         trust=n / (n + _HALF_FADED_IN),
     )
+
+
+def _power_law_excess(beyond: Floats, masses: Floats, threshold: float) -> float:
+    """Return how much more a power law would have beyond ``threshold`` than what is seen there.
+
+    Its index is the inverse of the mean logarithm of what is beyond, over the threshold (Hill,
+    Annals of Statistics 3, 1975).
+    """
+    share = float(masses.sum())
+    if not (threshold > 0 and share > 0):
+        return 0.0
+    heaviness = min(float(masses @ np.log(beyond / threshold)) / share, _MOST_HEAVY)
+    counts = float(np.interp(heaviness, _HEAVY, (0.0, 1.0)))
+    expected = share * threshold * heaviness / (1 - heaviness)
+    return counts * max(expected - float(masses @ (beyond - threshold)), 0.0)
 
 
 def log_moments(curve: Curve) -> tuple[float, float]:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, log, sqrt
+from statistics import NormalDist
 from typing import Final
 
+import numpy as np
+
+from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.weighted_counts import SHORTEST_SECONDS
 
-#: standard errors from which on a worker is slow
+#: standard errors from which on a worker is slow, at least
 CERTAIN: Final = 3.0
+#: and more of them where more workers are looked at: so probable is it that one is slow by chance
+_BY_CHANCE: Final = 0.01
 #: and the factor, half-way to twice as slow
 SLOW: Final = sqrt(2)
 #: fewer tasks tell nothing
@@ -19,11 +25,13 @@ FEWEST: Final = 5
 HALF_LIFE: Final = 64.0
 #: fewer completions of a prefix say too little of what is usual
 KNOWN: Final = 10
-#: durations that differ by less are equal: sigma of the logarithm
-_LEAST_SIGMA: Final = 0.05
 #: a straggler counts as this many sigmas and this factor at most
 _MOST_SIGMAS: Final = 3.0
 _MOST_FACTOR: Final = 4.0
+_NORMAL: Final = NormalDist()
+#: the normal quantiles that are told apart, and the rank that each has
+_SIGMAS: Final = np.linspace(-_MOST_SIGMAS, _MOST_SIGMAS, 241)
+_RANKS: Final = np.array([_NORMAL.cdf(sigma) for sigma in _SIGMAS.tolist()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +40,7 @@ class Score:
 
     #: logarithm of its seconds over the prefix's log-mean, within 4 times or 3 sigmas
     log_factor: float
-    #: the same in the prefix's standard deviations, within 3
+    #: the normal quantile of its rank among the prefix's attempts, within 3
     sigmas: float
 
 
@@ -43,7 +51,7 @@ class SlowWorker:
     worker: str
     #: how many times longer its tasks take, as a ratio of geometric means
     factor: float
-    #: how many standard errors its standardised log-durations are above the other workers'
+    #: how many standard errors the ranks of its tasks are above the other workers'
     evidence: float
     #: how many of its tasks that rests on, less for older ones
     tasks: float
@@ -84,17 +92,21 @@ class _Sums:
         return self.weight**2 / self.squares
 
 
-def score(estimate: Estimate, seconds: float) -> Score | None:
-    """Compare a completion with its prefix; None while fewer than 10 tell what is usual."""
-    if estimate.completions < KNOWN:
-        return None
-    sigma = max(estimate.log_std, _LEAST_SIGMA)
-    most = max(log(_MOST_FACTOR), _MOST_SIGMAS * sigma)
-    distance = log(max(seconds, SHORTEST_SECONDS)) - estimate.log_mean
-    return Score(
-        log_factor=min(max(distance, -most), most),
-        sigmas=min(max(distance / sigma, -_MOST_SIGMAS), _MOST_SIGMAS),
-    )
+def scores(estimate: Estimate, seconds: Floats) -> list[Score]:
+    """Return completions compared with their prefix.
+
+    None while fewer than 10 tell what is usual.
+    """
+    if estimate.sampled < KNOWN:
+        return []
+    most = max(log(_MOST_FACTOR), _MOST_SIGMAS * estimate.log_std)
+    distances = np.log(np.maximum(seconds, SHORTEST_SECONDS)) - estimate.log_mean
+    factors = np.clip(distances, -most, most)
+    sigmas = np.interp(estimate.ranks(seconds), _RANKS, _SIGMAS)
+    return [
+        Score(log_factor=factor, sigmas=sigma)
+        for factor, sigma in zip(factors.tolist(), sigmas.tolist(), strict=True)
+    ]
 
 
 class WorkerScores:
@@ -120,10 +132,13 @@ class WorkerScores:
     def slow(self) -> dict[str, SlowWorker]:
         """Return the slow workers, in a time proportional to the number of workers.
 
-        A worker is slow when its mean standardised log-duration is 3 standard errors above the
-        other workers', after 5 tasks, and its tasks take 1.4 times as long. With a sigma of the
-        log-durations, ``(3 sigma / ln 2)**2`` tasks make one that is twice as slow stand out.
+        A worker is slow when the mean rank of its tasks, as a normal quantile (van der Waerden), is
+        3 standard errors above the other workers', after 5 tasks, and its tasks take 1.4 times as
+        long. Among more than 7 workers it takes more, so that the chance of calling one of equals
+        slow stays the same. With a sigma of the log-durations, ``(3 sigma / ln 2)**2`` tasks make
+        one that is twice as slow stand out.
         """
+        bar = max(CERTAIN, _NORMAL.inv_cdf(1 - _BY_CHANCE / max(len(self._sums), 1)))
         everyone = _Sums()
         for sums in self._sums.values():
             everyone += sums
@@ -135,7 +150,7 @@ class WorkerScores:
             error = sqrt(1 / sums.effective + 1 / others.effective)
             evidence = (sums.sigmas / sums.weight - others.sigmas / others.weight) / error
             factor = exp(sums.log_factors / sums.weight - others.log_factors / others.weight)
-            if evidence >= CERTAIN and factor >= SLOW:
+            if evidence >= bar and factor >= SLOW:
                 found[worker] = SlowWorker(
                     worker=worker, factor=factor, evidence=evidence, tasks=sums.effective
                 )

@@ -89,6 +89,7 @@ class Forecasting:
                     seconds=completion.seconds,
                     ok=completion.ok,
                     input_bytes=completion.input_bytes,
+                    weight=completion.weight,
                 )
             )
 
