@@ -425,8 +425,20 @@ def test_whatever_happens_counters_rise_within_capacity_and_sum_to_what_tasks_re
         scraper.finish()
         print("HELD", before, held(local.scheduler))
         from collections import Counter
-        print(Counter(getattr(x.get_coro(), "__qualname__", "?") for x in asyncio.all_tasks(local.scheduler.loop.asyncio_loop)))
-        print(Counter(os.readlink(f"/proc/self/fd/{x}").split(":")[0] for x in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{x}") or True))
+
+        print(
+            Counter(
+                getattr(x.get_coro(), "__qualname__", "?")
+                for x in asyncio.all_tasks(local.scheduler.loop.asyncio_loop)
+            )
+        )
+        print(
+            Counter(
+                os.readlink(f"/proc/self/fd/{x}").split(":")[0]
+                for x in os.listdir("/proc/self/fd")
+                if os.path.exists(f"/proc/self/fd/{x}") or True
+            )
+        )
         wait_until(
             lambda: all(
                 now <= then + 3000 for now, then in zip(held(local.scheduler), before, strict=True)

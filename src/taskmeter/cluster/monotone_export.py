@@ -85,6 +85,8 @@ class MonotoneExport:
         places = [self._places[name] for name in snapshot.prefixes]
         exported = np.zeros(len(self._places))
         exported[: self._compute.size] = self._compute
+        wanted = -exported
+        wanted[places] += [stats.compute_seconds for stats in snapshot.prefixes.values()]
         growth = max(0.0, snapshot.thread_seconds - self._thread_seconds)
         computed = np.maximum(wanted, 0.0)
         if computed.sum() > growth:
