@@ -379,9 +379,16 @@ class OneThread(WorkerPlugin):
 
 
 def held(scheduler) -> tuple[int, int, int]:
-    """Count the open files, threads and asyncio tasks of this process."""
+    """Count the open files and threads of this process, and taskmeter's asyncio tasks in it."""
     tasks = asyncio.all_tasks(scheduler.loop.asyncio_loop)
-    return sum(1 for _ in Path("/proc/self/fd").iterdir()), threading.active_count(), len(tasks)
+    ours = [t for t in tasks if "taskmeter" in t.get_coro().cr_code.co_filename]
+    return sum(1 for _ in Path("/proc/self/fd").iterdir()), threading.active_count(), len(ours)
+
+
+def not_more(now: tuple[int, int, int], before: tuple[int, int, int]) -> bool:
+    """Compare what is held; Dask's own connections and threads to nannies vary by a few."""
+    files, threads, tasks = (n - b for n, b in zip(now, before, strict=True))
+    return files <= 12 and threads <= 4 and tasks <= 0
 
 
 @pytest.mark.slow
@@ -423,28 +430,7 @@ def test_whatever_happens_counters_rise_within_capacity_and_sum_to_what_tasks_re
             what="a page that has caught up",
         )
         scraper.finish()
-        print("HELD", before, held(local.scheduler))
-        from collections import Counter
-
-        print(
-            Counter(
-                getattr(x.get_coro(), "__qualname__", "?")
-                for x in asyncio.all_tasks(local.scheduler.loop.asyncio_loop)
-            )
-        )
-        print(
-            Counter(
-                os.readlink(f"/proc/self/fd/{x}").split(":")[0]
-                for x in os.listdir("/proc/self/fd")
-                if os.path.exists(f"/proc/self/fd/{x}") or True
-            )
-        )
-        wait_until(
-            lambda: all(
-                now <= then + 3000 for now, then in zip(held(local.scheduler), before, strict=True)
-            ),
-            what=f"no more files, threads and asyncio tasks than {before}",
-        )
+        wait_until(lambda: not_more(held(local.scheduler), before), what=f"as few as {before}")
         later = cluster.snapshot()
         steals = local.scheduler.extensions["stealing"].count
     truth = Truth.read(folder, leavers.left)
