@@ -79,9 +79,12 @@ class Watched:
     def look(self, now: float, threads: int) -> None:
         todo = self.todo(now)
         prefixes = frozenset(todo.kinds)
-        found = eta(todo, threads=threads, calibration=self.known.calibrations.of(prefixes))
+        calibration = self.known.calibrations.of(prefixes)
+        found = eta(todo, threads=threads, calibration=calibration, elapsed=now)
         self.known.calibrations.add(
-            Prediction(at=self.begin + now, raw=found.raw, prefixes=prefixes)
+            Prediction(
+                at=self.begin + now, raw=found.raw, prefixes=prefixes, passed=found.passed
+            )
         )
         done = len(self.run.done)
         left = len(self.run.tasks) - done

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, inf, log
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
+from taskmeter.distributions.grid import Floats
+
 #: latest predictions that are remembered
-REMEMBERED: Final = 64
+REMEMBERED: Final = 96
 #: loads that are remembered
 _MOST_LOADS: Final = 64
 #: the logarithm of either side of the interval is stretched by these factors, at least and at most
@@ -19,9 +21,19 @@ _LEAST_FACTOR: Final = 0.5
 _MOST_FACTOR: Final = 8.0
 #: the expected seconds are moved by this factor at most, either way
 _MOST_BIAS: Final = 4.0
-#: predictions as good as they claimed that are assumed
-_ASSUMED: Final = 10
+#: predictions that are assumed from the start
+_ASSUMED: Final = 6
+#: A prediction at another share of the load's time weighs as much.
+_ELSEWHERE: Final = 0.2
+#: shares of the load's time at which its middle and its end begin
+_PHASES: Final = (0.3, 0.75)
 _COVERAGE: Final = 0.9
+#: The assumed scores: intervals are a quarter too narrow, on the logarithm.
+_ASSUMED_SCORES: Final = tuple(
+    1.25 * NormalDist().inv_cdf((i + 0.5) / 50) / NormalDist().inv_cdf((1 + _COVERAGE) / 2)
+    for i in range(50)
+)
+_ASSUMED_WEIGHTS: Final = np.full(50, _ASSUMED / 50)
 #: an interval is at least this wide, on the logarithm: the distance of two log buckets
 _LEAST_WIDTH: Final = 0.01
 _SHORTEST: Final = 1e-6
@@ -37,72 +49,96 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What became of one prediction."""
+
+    #: the logarithm of actual over expected seconds
+    error: float
+    #: the predicted distances to the lower and to the upper end, on the logarithm
+    low: float
+    high: float
+    #: the share of the load's time that had passed, as far as could be told then
+    passed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The errors of the latest 64 predictions for one load: batches of the same prefixes.
+    """The errors of the latest 96 predictions for one load: batches of the same prefixes.
 
     Split conformal prediction (Lei et al., JASA 113, 2018) for each end by itself: the score of a
     prediction is how far, on the logarithm, the truth was from the expected seconds, in units of
     the predicted distance to that end. The next upper end is stretched to the 95 % quantile of the
     scores, the lower end to the 5 % quantile, so a load that is often late does not make the lower
-    end fall. Ten scores of a right interval are assumed from the start; they fade as others come.
+    end fall. Predictions made at about the same share of the load's time count five times as much
+    as others. The scores of a nearly right interval are assumed from the start; they fade as others
+    come.
     """
 
-    #: logarithms of actual over expected seconds, the latest last
-    errors: tuple[float, ...] = ()
-    #: the predicted distances to the lower and to the upper end
-    widths: tuple[tuple[float, float], ...] = ()
+    #: the latest last
+    scores: tuple[Score, ...] = ()
 
-    def after(self, predicted: Interval, actual: float) -> Calibration:
+    def after(self, predicted: Interval, actual: float, passed: float = 0.5) -> Calibration:
         """Return it with one more prediction, given as it was before any calibration.
 
         A prediction or an actual time that is not positive and finite changes nothing.
+
+        Parameters
+        ----------
+        passed
+            The share of the load's time that had passed, as far as could be told then.
         """
         values = (predicted.lower, predicted.expected, predicted.upper, actual)
         if not all(0 <= value < inf for value in values):
             return self
         low, middle, high, true = (log(max(value, _SHORTEST)) for value in values)
-        width = (max(middle - low, _LEAST_WIDTH), max(high - middle, _LEAST_WIDTH))
-        return replace(
-            self,
-            errors=(*self.errors, true - middle)[-REMEMBERED:],
-            widths=(*self.widths, width)[-REMEMBERED:],
+        score = Score(
+            error=true - middle,
+            low=max(middle - low, _LEAST_WIDTH),
+            high=max(high - middle, _LEAST_WIDTH),
+            passed=passed,
         )
+        return Calibration(scores=(*self.scores, score)[-REMEMBERED:])
 
-    @property
-    def bias(self) -> float:
-        """The factor by which the expected seconds are moved, faded in with the predictions."""
-        if not self.errors:
+    def bias(self, passed: float = 0.5) -> float:
+        """Return the factor by which the expected seconds are moved."""
+        if not self.scores:
             return 1.0
-        median = float(np.median(self.errors))
-        n, most = len(self.errors), log(_MOST_BIAS)
-        return exp(min(max(median * n / (n + _ASSUMED), -most), most))
+        weights = self._weights(passed)
+        median = _quantile(np.array([one.error for one in self.scores]), weights, 0.5)
+        weight, most = float(weights.sum()), log(_MOST_BIAS)
+        return exp(min(max(median * weight / (weight + _ASSUMED), -most), most))
 
-    @property
-    def factors(self) -> tuple[float, float]:
-        """The factors by which the lower and the upper part are stretched, on the logarithm."""
-        shift = log(self.bias)
+    def factors(self, passed: float = 0.5) -> tuple[float, float]:
+        """Return by how much the lower and the upper part are stretched, on the logarithm."""
+        shift = log(self.bias(passed))
         scores = [
-            (error - shift) / (high if error > shift else low)
-            for error, (low, high) in zip(self.errors, self.widths, strict=True)
+            (one.error - shift) / (one.high if one.error > shift else one.low)
+            for one in self.scores
         ]
+        values = np.array([*scores, *_ASSUMED_SCORES])
+        weights = np.concatenate([self._weights(passed), _ASSUMED_WEIGHTS])
         tail = (1 - _COVERAGE) / 2
-        below = -_quantile(scores, tail)
-        above = _quantile(scores, 1 - tail)
+        below = -_quantile(values, weights, tail)
+        above = _quantile(values, weights, 1 - tail)
         return _bounded(below), _bounded(above)
 
-    def apply(self, raw: Interval) -> Interval:
+    def apply(self, raw: Interval, passed: float = 0.5) -> Interval:
         """Return a prediction as the earlier ones say it should have been."""
-        if not self.errors or not 0 < raw.expected < inf:
+        if not 0 < raw.expected < inf:
             return raw
-        below, above = self.factors
+        below, above = self.factors(passed)
         low = max(log(raw.expected / max(raw.lower, _SHORTEST)), _LEAST_WIDTH)
         high = max(log(raw.upper / raw.expected), _LEAST_WIDTH)
-        expected = raw.expected * self.bias
+        expected = raw.expected * self.bias(passed)
         return Interval(
             lower=expected * exp(-below * low),
             expected=expected,
             upper=expected * exp(above * high),
         )
+
+    def _weights(self, passed: float) -> Floats:
+        phase = _phase(passed)
+        return np.array([1.0 if _phase(s.passed) == phase else _ELSEWHERE for s in self.scores])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +148,8 @@ class Prediction:
     at: float
     raw: Interval
     prefixes: frozenset[str]
+    #: the share of the load's time that had passed, as far as could be told
+    passed: float
 
 
 class Calibrations:
@@ -127,9 +165,9 @@ class Calibrations:
         """Those of the load in progress, the earliest first."""
         return tuple(self._predictions)
 
-    def of(self, prefixes: frozenset[str]) -> Calibration | None:
-        """Return what earlier loads of the same prefixes say; None for the first."""
-        return self._loads.get(prefixes)
+    def of(self, prefixes: frozenset[str]) -> Calibration:
+        """Return what earlier loads of the same prefixes say."""
+        return self._loads.get(prefixes, Calibration())
 
     def add(self, prediction: Prediction) -> None:
         """Remember a prediction until its load is done."""
@@ -140,7 +178,7 @@ class Calibrations:
         for prediction in self._predictions:
             known = self._loads.pop(prediction.prefixes, Calibration())
             if end > prediction.at:
-                known = known.after(prediction.raw, end - prediction.at)
+                known = known.after(prediction.raw, end - prediction.at, prediction.passed)
             self._loads[prediction.prefixes] = known
         self.drop()
         while len(self._loads) > _MOST_LOADS:
@@ -155,17 +193,12 @@ def _bounded(factor: float) -> float:
     return min(max(factor, _LEAST_FACTOR), _MOST_FACTOR)
 
 
-#: what scores predictions have whose intervals are right: 1 is the end of one
-_RIGHT: Final = tuple(
-    NormalDist().inv_cdf((i + 0.5) / 50) / NormalDist().inv_cdf((1 + _COVERAGE) / 2)
-    for i in range(50)
-)
+def _phase(passed: float) -> int:
+    """Return the beginning, the middle or the end of a load as a number."""
+    return sum(passed >= edge for edge in _PHASES)
 
 
-def _quantile(scores: Sequence[float], q: float) -> float:
-    """Return a quantile of scores and of the assumed ones, which weigh ten together."""
-    values = np.array([*scores, *_RIGHT])
-    weights = np.array([1.0] * len(scores) + [_ASSUMED / len(_RIGHT)] * len(_RIGHT))
+def _quantile(values: Floats, weights: Floats, q: float) -> float:
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) - weights[order] / 2
     return float(np.interp(q * weights.sum(), reached, values[order]))

@@ -53,10 +53,18 @@ class Eta:
     responsible: tuple[Running, ...]
     #: as it was before calibration, for `Calibration.after`
     raw: Interval
+    #: the share of the load's time that has passed, as far as is known
+    passed: float
     because: str
 
 
-def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> Eta:
+def eta(
+    todo: ToDo,
+    *,
+    threads: int,
+    calibration: Calibration | None = None,
+    elapsed: float | None = None,
+) -> Eta:
     """Return how long it takes to do everything.
 
     Tasks take any thread as soon as one is free and what they depend on is done. See
@@ -68,6 +76,8 @@ def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> 
         Of the workers there are.
     calibration
         What became of earlier predictions.
+    elapsed
+        Seconds since the load began, if that is known.
     """
     count = todo.waiting
     if not count and not todo.running:
@@ -80,7 +90,8 @@ def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> 
     lower, expected, upper = (float(q) for q in np.quantile(ends, _QUANTILES))
     raw = Interval(lower=lower, expected=expected, upper=upper)
     responsible = _responsible(todo, grid, raw)
-    told = raw if calibration is None else calibration.apply(raw)
+    passed = elapsed / (elapsed + expected) if elapsed is not None and expected > 0 else 0.5
+    told = raw if calibration is None else calibration.apply(raw, passed)
     unseen = [name for name, kind in todo.kinds.items() if kind.count > 0 and not kind.seen]
     at_least = bool(unseen) or not told.upper <= WIDE * told.lower
     return Eta(
@@ -90,6 +101,7 @@ def eta(todo: ToDo, *, threads: int, calibration: Calibration | None = None) -> 
         at_least=at_least,
         responsible=responsible if at_least else (),
         raw=raw,
+        passed=passed,
         because=_reason(todo, told, responsible, threads, unseen, at_least=at_least),
     )
 
@@ -102,6 +114,7 @@ def _nothing(because: str, seconds: float) -> Eta:
         at_least=seconds > 0,
         responsible=(),
         raw=Interval(lower=0.0, expected=seconds, upper=seconds),
+        passed=1.0,
         because=because,
     )
 

@@ -25,8 +25,10 @@ def by_level(
     in_flight: Counter[tuple[str, int]] = Counter()
     for attempt in running:
         in_flight[attempt.prefix, attempt.level] += attempt.count
-    bins = sorted({place for known in counts.values() for place in known}
-                  | {attempt.level for attempt in running})
+    bins = sorted(
+        {place for known in counts.values() for place in known}
+        | {attempt.level for attempt in running}
+    )
     places = {number: place for place, number in enumerate(bins)}
     levels = tuple(_level(number, counts, in_flight) for number in bins)
     return levels, tuple(replace(one, level=places[one.level]) for one in running)
