@@ -82,9 +82,7 @@ class Watched:
         calibration = self.known.calibrations.of(prefixes)
         found = eta(todo, threads=threads, calibration=calibration, elapsed=now)
         self.known.calibrations.add(
-            Prediction(
-                at=self.begin + now, raw=found.raw, prefixes=prefixes, passed=found.passed
-            )
+            Prediction(at=self.begin + now, raw=found.raw, prefixes=prefixes, passed=found.passed)
         )
         done = len(self.run.done)
         left = len(self.run.tasks) - done

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from dask.order import order
 
 #: {task: (prefix, what it depends on)}

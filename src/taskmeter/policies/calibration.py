@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, inf, log
 from statistics import NormalDist
@@ -164,6 +164,11 @@ class Calibrations:
     def predictions(self) -> Sequence[Prediction]:
         """Those of the load in progress, the earliest first."""
         return tuple(self._predictions)
+
+    @property
+    def known(self) -> Mapping[frozenset[str], Calibration]:
+        """A copy of what became of each load's predictions, by its prefixes."""
+        return dict(self._loads)
 
     def of(self, prefixes: frozenset[str]) -> Calibration:
         """Return what earlier loads of the same prefixes say."""
