@@ -14,9 +14,10 @@ long is left:
 - work: tasks left * mean of those completed / threads, by prefix.
 
 "Cold" is a first graph; "history" the sixth of the same kind. Neither knows that workers will come
-or go. Printed for each shape and each law: the share of actual times inside the interval and below
-it; the share of promises kept, where "at least" promises the lower end only; how often "at least"
-is said; the median of upper / lower; and the medians of |ln(predicted / actual)|.
+or go. Six predictions of each graph are judged when it is done, as the scheduler's are. Printed for
+each shape and each law: the share of actual times inside the interval and below it; the share of
+promises kept, where "at least" promises the lower end only; how often "at least" is said; the
+median of upper / lower; and the medians of |ln(predicted / actual)|.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from taskmeter.policies.levels import GraphLevels, bin_of
 from taskmeter.policies.workload import Kind, Running, ToDo
 
 SHARES = (0.1, 0.5, 0.9)
+#: when the predictions are made that the next ones are calibrated by
+JUDGED = (0.08, 0.25, 0.42, 0.58, 0.75, 0.92)
 HISTORY = 5
 THREADS = 16
 CLUSTERS = ("steady", "leaving", "joining")
@@ -61,6 +64,8 @@ class Watched:
         self.levels = GraphLevels(self.run.tasks)
         self.levels.add(list(graph))
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        #: when a prediction is made only to be judged
+        self.judged: set[float] = set()
         self.looks: list[dict[str, Any]] = []
 
     def watch(self, event: str, key: str, now: float) -> None:
@@ -180,13 +185,15 @@ def one_seed(condition: tuple[str, str, int]) -> list[dict[str, Any]]:
         change = changes(cluster, undisturbed, rng)
         end = Run(graph, seconds).go(THREADS, change, (), nothing, nothing)
         watched = Watched(graph, seconds, known, begin)
-        looks = [share * end for share in SHARES]
-        watched.run.go(THREADS, change, looks, watched.watch, watched.look)
+        when = {0: "cold", HISTORY: "history"}.get(number)
+        watched.judged = {share * end for share in JUDGED} if number < HISTORY else set()
+        looks = [share * end for share in SHARES] if when else []
+        watched.run.go(THREADS, change, [*looks, *watched.judged], watched.watch, watched.look)
         known.calibrations.judge(begin + end)
         begin += end + 1
-        when = {0: "cold", HISTORY: "history"}.get(number)
-        for share, look in zip(SHARES, watched.looks, strict=True):
-            if when:
+        shown = [look for look in watched.looks if look["at"] not in watched.judged]
+        if when:
+            for share, look in zip(SHARES, shown, strict=True):
                 names = {"shape": shape, "load": load, "cluster": cluster, "when": when}
                 rows.append({**names, "share": share, **figures(look, end - look["at"])})
     return rows

@@ -16,6 +16,9 @@ from taskmeter.distributions.grid import Floats
 REMEMBERED: Final = 96
 #: loads that are remembered
 _MOST_LOADS: Final = 64
+#: predictions of one load, and the seconds between them at first
+_MOST_PREDICTIONS: Final = 16
+_LEAST_GAP: Final = 2.0
 #: the logarithm of either side of the interval is stretched by these factors, at least and at most
 _LEAST_FACTOR: Final = 0.5
 _MOST_FACTOR: Final = 8.0
@@ -153,12 +156,16 @@ class Prediction:
 
 
 class Calibrations:
-    """The calibration of each load, and the predictions of the one in progress."""
+    """The calibration of each load, and the predictions of the one in progress.
+
+    Of a load some 8 to 16 predictions are judged, evenly spread over its time however long it is.
+    """
 
     def __init__(self) -> None:
         #: {prefixes of a load: what became of its predictions}
         self._loads: dict[frozenset[str], Calibration] = {}
         self._predictions: list[Prediction] = []
+        self._gap = _LEAST_GAP
 
     @property
     def predictions(self) -> Sequence[Prediction]:
@@ -175,8 +182,13 @@ class Calibrations:
         return self._loads.get(prefixes, Calibration())
 
     def add(self, prediction: Prediction) -> None:
-        """Remember a prediction until its load is done."""
+        """Remember a prediction until its load is done, unless the last one is hardly older."""
+        if self._predictions and prediction.at - self._predictions[-1].at < self._gap:
+            return
         self._predictions.append(prediction)
+        if len(self._predictions) > _MOST_PREDICTIONS:
+            self._predictions = self._predictions[::2]
+            self._gap *= 2
 
     def judge(self, end: float) -> None:
         """Learn from the predictions, because all was done at ``end``."""
@@ -192,6 +204,7 @@ class Calibrations:
     def drop(self) -> None:
         """Forget the predictions of the load in progress."""
         self._predictions = []
+        self._gap = _LEAST_GAP
 
 
 def _bounded(factor: float) -> float:

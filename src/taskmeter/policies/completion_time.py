@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from statistics import NormalDist
 from typing import Final
@@ -14,7 +14,7 @@ from taskmeter.policies.calibration import Calibration, Interval
 from taskmeter.policies.duration_law import lifetime, relative_error
 from taskmeter.policies.graph_time import Timed, graph_time, segments
 from taskmeter.policies.level_merging import merged
-from taskmeter.policies.level_time import level_time, longest_running
+from taskmeter.policies.level_time import LevelTime, level_time, longest_running
 from taskmeter.policies.lockstep import in_step
 from taskmeter.policies.workload import Kind, Level, Running, ToDo
 from taskmeter.policies.workload_sums import Fresh, Sums, running_sums
@@ -185,13 +185,13 @@ def _ends(todo: ToDo, grid: Floats, threads: int, *, heavy: bool) -> Floats:
             threads=threads,
             uniforms=uniforms,
         )
-        factor = in_step(float(np.median(time.ends)), level, beside, todo.kinds, threads)
+        factor, regular = in_step(float(np.median(time.ends)), level, beside, todo.kinds, threads)
         total = sum(level.counts.values())
         timed.append(
             Timed(
                 level=level,
-                time=time,
-                scale=draws.scale(level, here) * factor,
+                time=_regular(time, level, todo, factor, regular),
+                scale=draws.scale(level, here),
                 in_flight=sum(one.count for one in here),
                 running_ends=longest_running(sums, grid, uniforms),
                 running_seconds=float(sums.work[-1]),
@@ -199,6 +199,25 @@ def _ends(todo: ToDo, grid: Floats, threads: int, *, heavy: bool) -> Floats:
             )
         )
     return graph_time(timed, threads)
+
+
+def _regular(time: LevelTime, level: Level, todo: ToDo, factor: float, share: float) -> LevelTime:
+    """Return the time of a level as far as its threads are in step: see `in_step`.
+
+    Regular tasks take their mean; the tail that few completions leave open is not believed.
+    """
+    total = sum(level.counts.values())
+    if not share or not total:
+        return time
+    mean = sum(count * _mean(todo.kinds[name]) for name, count in level.counts.items()) / total
+    ratio = (mean / time.mean) ** share
+    return replace(
+        time,
+        ends=time.ends * factor,
+        longest=time.mean * ratio + (time.longest - time.mean) * (1 - share),
+        work=time.work * ratio,
+        mean=time.mean * ratio,
+    )
 
 
 class _Draws:

@@ -1,4 +1,4 @@
-"""The work that is left, laid out by prefix and level, from counts of tasks and running attempts."""
+"""The work that is left by prefix and level, from counts of tasks and running attempts."""
 
 from __future__ import annotations
 

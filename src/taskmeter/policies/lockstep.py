@@ -22,8 +22,8 @@ def in_step(
     running: Sequence[Running],
     kinds: Mapping[str, Kind],
     threads: int,
-) -> float:
-    """Return the factor that moves an expected end to where whole rounds of tasks end.
+) -> tuple[float, float]:
+    """Return the factor that moves an end to where whole rounds end, and the share in step.
 
     Threads whose starts are spread evenly end one after the other. Threads in step, whose tasks
     are regular, end where a list scheduler that takes the tasks of all prefixes by turns ends. Of
@@ -34,17 +34,17 @@ def in_step(
     counts = {name: round(count) for name, count in level.counts.items() if round(count) > 0}
     total = sum(counts.values())
     if not total or not expected > 0:
-        return 1.0
+        return 1.0, 0.0
     rounds = (total - 1) // threads
     left = _share_in_step(counts, running, kinds, rounds)
     if left < _LEAST:
-        return 1.0
+        return 1.0, 0.0
     free = sorted(
         residual(kinds[one.prefix].estimate, one.age) for one in running for _ in range(one.count)
     )
     free = [0.0] * (threads - len(free)) + free
     end = _end(counts, kinds, free)
-    return float((end / expected) ** left) if end > 0 else 1.0
+    return (float((end / expected) ** left), left) if end > 0 else (1.0, 0.0)
 
 
 def _share_in_step(

@@ -42,9 +42,6 @@ FRESH_SECONDS = 1.0
 #: ... and after so many when nobody does.
 LOOK_SECONDS = 5.0
 
-#: Predictions of one load that are judged when it is done.
-_PREDICTIONS = 8
-
 #: The event loop is held for so long at a time, and then others have it for so much longer.
 _SLICE_SECONDS = 0.005
 _PAUSE_SECONDS = 0.025
@@ -194,24 +191,10 @@ class RemainingWork:
         if predicted is None:
             return None
         todo, found = predicted
-        if self._is_due(now):
-            self._calibrations.add(
-                Prediction(
-                    at=now,
-                    raw=found.raw,
-                    prefixes=frozenset(todo.kinds),
-                    passed=found.passed,
-                )
-            )
+        self._calibrations.add(
+            Prediction(at=now, raw=found.raw, prefixes=frozenset(todo.kinds), passed=found.passed)
+        )
         return self._told(now, todo, found)
-
-    def _is_due(self, now: float) -> bool:
-        """Tell whether to remember a prediction: each when its load is a third older."""
-        predictions = self._calibrations.predictions
-        if not predictions or len(predictions) >= _PREDICTIONS:
-            return not predictions
-        first, last = predictions[0].at, predictions[-1].at
-        return now - last > max(2 * FRESH_SECONDS, (last - first) / 3)
 
     async def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
         """Return how long some tasks would take if they had the cluster for themselves.
