@@ -1,6 +1,6 @@
 """How right the time left is, on graphs, beside the naive figures.
 
-    python benchmarks/decisions/eta.py [--json] [--seeds 6] [--first-seed 0] [--shapes flat,tree]
+    python benchmarks/decisions/eta.py [--json] [--seeds 3] [--first-seed 0] [--shapes flat,tree]
 
 A list scheduler works through graphs (`graphs.py`) on 16 threads, tasks by Dask's own order, with
 durations drawn from six laws, a mixture of two sizes, and one law a prefix. With a third of the
@@ -14,7 +14,7 @@ long is left:
 - work: tasks left * mean of those completed / threads, by prefix.
 
 "Cold" is a first graph; "history" the sixth of the same kind. Neither knows that workers will come
-or go. Six predictions of each graph are judged when it is done, as the scheduler's are. Printed for
+or go. Four predictions of each graph are judged when it is done, as the scheduler's are. Printed for
 each shape and each law: the share of actual times inside the interval and below it; the share of
 promises kept, where "at least" promises the lower end only; how often "at least" is said; the
 median of upper / lower; and the medians of |ln(predicted / actual)|.
@@ -43,7 +43,7 @@ from taskmeter.policies.workload import Kind, Running, ToDo
 
 SHARES = (0.1, 0.5, 0.9)
 #: when the predictions are made that the next ones are calibrated by
-JUDGED = (0.08, 0.25, 0.42, 0.58, 0.75, 0.92)
+JUDGED = (0.12, 0.37, 0.62, 0.87)
 HISTORY = 5
 THREADS = 16
 CLUSTERS = ("steady", "leaving", "joining")
@@ -279,7 +279,7 @@ def show(result: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object only")
-    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--shapes", default="", help="only these, with commas between")
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -24,16 +24,18 @@ _LEAST_FACTOR: Final = 0.5
 _MOST_FACTOR: Final = 8.0
 #: the expected seconds are moved by this factor at most, either way
 _MOST_BIAS: Final = 4.0
-#: predictions that are assumed from the start
-_ASSUMED: Final = 6
+#: all predictions of one load weigh as much together
+_LOAD_WEIGHT: Final = 3.0
+#: the weight of what is assumed from the start
+_ASSUMED: Final = 4
 #: A prediction at another share of the load's time weighs as much.
 _ELSEWHERE: Final = 0.2
 #: shares of the load's time at which its middle and its end begin
 _PHASES: Final = (0.3, 0.75)
 _COVERAGE: Final = 0.9
-#: The assumed scores: intervals are a quarter too narrow, on the logarithm.
+#: The assumed scores: intervals are a third too narrow, on the logarithm.
 _ASSUMED_SCORES: Final = tuple(
-    1.25 * NormalDist().inv_cdf((i + 0.5) / 50) / NormalDist().inv_cdf((1 + _COVERAGE) / 2)
+    1.35 * NormalDist().inv_cdf((i + 0.5) / 50) / NormalDist().inv_cdf((1 + _COVERAGE) / 2)
     for i in range(50)
 )
 _ASSUMED_WEIGHTS: Final = np.full(50, _ASSUMED / 50)
@@ -62,6 +64,8 @@ class Score:
     high: float
     #: the share of the load's time that had passed, as far as could be told then
     passed: float
+    #: predictions of one load err together, so they share its weight
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,9 @@ class Calibration:
     #: the latest last
     scores: tuple[Score, ...] = ()
 
-    def after(self, predicted: Interval, actual: float, passed: float = 0.5) -> Calibration:
+    def after(
+        self, predicted: Interval, actual: float, passed: float = 0.5, weight: float = 1.0
+    ) -> Calibration:
         """Return it with one more prediction, given as it was before any calibration.
 
         A prediction or an actual time that is not positive and finite changes nothing.
@@ -89,6 +95,8 @@ class Calibration:
         ----------
         passed
             The share of the load's time that had passed, as far as could be told then.
+        weight
+            How much it counts.
         """
         values = (predicted.lower, predicted.expected, predicted.upper, actual)
         if not all(0 <= value < inf for value in values):
@@ -99,6 +107,7 @@ class Calibration:
             low=max(middle - low, _LEAST_WIDTH),
             high=max(high - middle, _LEAST_WIDTH),
             passed=passed,
+            weight=weight,
         )
         return Calibration(scores=(*self.scores, score)[-REMEMBERED:])
 
@@ -141,7 +150,9 @@ class Calibration:
 
     def _weights(self, passed: float) -> Floats:
         phase = _phase(passed)
-        return np.array([1.0 if _phase(s.passed) == phase else _ELSEWHERE for s in self.scores])
+        return np.array(
+            [s.weight * (1.0 if _phase(s.passed) == phase else _ELSEWHERE) for s in self.scores]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +203,7 @@ class Calibrations:
 
     def judge(self, end: float) -> None:
         """Learn from the predictions, because all was done at ``end``."""
+        weight = min(1.0, _LOAD_WEIGHT / max(len(self._predictions), 1))
         for prediction in self._predictions:
             known = self._loads.pop(prediction.prefixes, Calibration())
             if end > prediction.at:

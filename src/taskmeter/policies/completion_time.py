@@ -30,7 +30,7 @@ _MAY_OUTLAST: Final = 0.25
 _AS_PROBABLE: Final = 0.25
 #: Draws from each of two models of the unseen tail: a light one, and a heavy one, in the proportion
 #: in which they are expected before anything is known.
-_DRAWS: Final = {False: 490, True: 210}
+_DRAWS: Final = {False: 350, True: 150}
 _POINTS: Final = 400
 _QUANTILES: Final = (0.05, 0.5, 0.95)
 #: with fewer completions than this a prefix is said to be little known

@@ -46,7 +46,7 @@ class Lifetime:
     above: Floats
     #: the logarithm of that
     logs: Floats
-    #: how many completions are expected to have lasted longer than each point
+    #: how many attempts so far are expected to have lasted longer than each point
     experience: Floats
 
     def after(self, age: float) -> Floats:
@@ -54,7 +54,7 @@ class Lifetime:
 
         Of an attempt that has outlasted all experience only its age is known. Then the time left
         is as likely above as below its age: ``age / (age + x)`` (Gott, Nature 363, 1993). The two
-        are blended by how many completions were expected to last that long, half and half at 0.1.
+        are blended by how many attempts were expected to last that long, half and half at 0.1.
         """
         left: Floats = np.interp(age + self.grid, self.grid, self.logs)
         learned = np.minimum(np.exp(left - np.interp(age, self.grid, self.logs)), 1.0)
@@ -93,7 +93,8 @@ def lifetime(
     above = np.minimum.accumulate(np.clip(known + added, 0.0, 1.0))
     # the curve alone counts a running attempt as a proof that attempts last as long
     seen = np.where(grid < estimate.last, known, 0.0)
-    return _of(grid, above, np.maximum(seen, fitted) * estimate.effective)
+    exposed = max(estimate.effective, estimate.completions + estimate.running)
+    return _of(grid, above, np.maximum(seen, fitted) * exposed)
 
 
 def _of(grid: Floats, above: Floats, experience: Floats) -> Lifetime:

@@ -98,6 +98,7 @@ class RemainingWork:
         self._began: float | None = None
         self._threads = 0
         if scheduler.tasks:
+            # those that were there before
             self.update_graph(list(scheduler.tasks))
 
     # Levels
@@ -107,8 +108,13 @@ class RemainingWork:
         self._levels.add(keys)
         self._level()
 
+    @property
+    def busy(self) -> bool:
+        """Whether levels are being found."""
+        return self._levelling is not None and not self._levelling.done()
+
     def _level(self) -> None:
-        if self._levelling is None or self._levelling.done():
+        if not self.busy:
             self._levelling = asyncio.ensure_future(self._find_levels())
 
     async def _find_levels(self) -> None:
