@@ -14,10 +14,10 @@ long is left:
 - work: tasks left * mean of those completed / threads, by prefix.
 
 "Cold" is a first graph; "history" the sixth of the same kind. Neither knows that workers will come
-or go. Four predictions of each graph are judged when it is done, as the scheduler's are. Printed for
-each shape and each law: the share of actual times inside the interval and below it; the share of
-promises kept, where "at least" promises the lower end only; how often "at least" is said; the
-median of upper / lower; and the medians of |ln(predicted / actual)|.
+or go. Four predictions of each graph are judged when it is done, as some ten of the scheduler's
+are. Printed for each shape and each law: the share of actual times inside the interval and below
+it; the share of promises kept, where "at least" promises the lower end only; how often "at least"
+is said; the median of upper / lower; and the medians of |ln(predicted / actual)|.
 """
 
 from __future__ import annotations

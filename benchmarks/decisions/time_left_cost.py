@@ -175,7 +175,7 @@ def main() -> None:
     for row in rows:
         seconds = ", ".join(f"{s:.2f}" for s in row["prediction_seconds"])
         print(
-            f"{row['shape']:<10} levels in {row['levels_seconds']:.1f} s, predictions in {seconds} s,"
+            f"{row['shape']:<10} levels in {row['levels_seconds']:.1f} s, predicted in {seconds} s,"
             f" {row['turns']:,} turns, longest {row['longest_turn_ms']:.1f} ms,"
             f" 99.9 % {row['p999_turn_ms']:.1f} ms; {row['told']} {row['workers']} {row['errors']}"
         )

@@ -207,7 +207,7 @@ class Calibrations:
         for prediction in self._predictions:
             known = self._loads.pop(prediction.prefixes, Calibration())
             if end > prediction.at:
-                known = known.after(prediction.raw, end - prediction.at, prediction.passed)
+                known = known.after(prediction.raw, end - prediction.at, prediction.passed, weight)
             self._loads[prediction.prefixes] = known
         self.drop()
         while len(self._loads) > _MOST_LOADS:

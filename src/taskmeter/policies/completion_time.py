@@ -92,7 +92,7 @@ def eta(
     responsible = _responsible(todo, grid, raw)
     passed = elapsed / (elapsed + expected) if elapsed is not None and expected > 0 else 0.5
     told = raw if calibration is None else calibration.apply(raw, passed)
-    unseen = [name for name, kind in todo.kinds.items() if kind.count > 0 and not kind.seen]
+    unseen = [name for name, kind in todo.kinds.items() if kind.count > 0 and not kind.completions]
     at_least = bool(unseen) or not told.upper <= WIDE * told.lower
     return Eta(
         lower=told.lower,
@@ -142,11 +142,7 @@ def _reason(
             f"{least}; nothing tells how long {short_name(str(oldest.key))} on "
             f"{short_name(oldest.worker)}, running for {duration(oldest.age)},{more} will still run"
         )
-    few = unseen or [
-        name
-        for name, kind in todo.kinds.items()
-        if kind.estimate is None or kind.estimate.completions < _FEW
-    ]
+    few = unseen or [name for name, kind in todo.kinds.items() if kind.completions < _FEW]
     if few:
         more = f" and {len(few) - 1} more" if len(few) > 1 else ""
         number = "none" if unseen else f"fewer than {_FEW}"
@@ -157,7 +153,13 @@ def _reason(
 def _ends(todo: ToDo, grid: Floats, threads: int, *, heavy: bool) -> Floats:
     """Return draws of when all is done, by one model of the tails of durations."""
     lives = {
-        name: lifetime(kind.estimate, kind.cost, grid, heavy=heavy)
+        name: lifetime(
+            kind.estimate,
+            kind.cost,
+            grid,
+            heavy=heavy,
+            completions=kind.shared_completions,
+        )
         for name, kind in todo.kinds.items()
     }
     fresh = Fresh.of(lives, grid)
@@ -270,9 +272,10 @@ def _mean(kind: Kind) -> float:
 
 def _responsible(todo: ToDo, grid: Floats, raw: Interval) -> tuple[Running, ...]:
     """Return the attempts that may well run beyond the lower end, when all others are done."""
+    kinds = {one.prefix: todo.kinds[one.prefix] for one in todo.running}
     lives = {
-        name: lifetime(todo.kinds[name].estimate, todo.kinds[name].cost, grid)
-        for name in {one.prefix for one in todo.running}
+        name: lifetime(kind.estimate, kind.cost, grid, completions=kind.shared_completions)
+        for name, kind in kinds.items()
     }
     chances = [
         (float(np.interp(raw.lower, grid, lives[one.prefix].after(max(one.age, 0.0)))), one)

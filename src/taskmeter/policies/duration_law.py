@@ -65,20 +65,26 @@ class Lifetime:
 
 
 def lifetime(
-    estimate: Estimate | None, cost: Cost, grid: Floats, *, heavy: bool = False
+    estimate: Estimate | None,
+    cost: Cost,
+    grid: Floats,
+    *,
+    heavy: bool = False,
+    completions: int = 0,
 ) -> Lifetime:
     """Return the law of durations at the points of ``grid``.
 
     It is the Kaplan-Meier curve. Where few completions lasted longer it is blended with the
     log-normal that fits the upper half, or, if ``heavy``, with a power law beyond the upper
     quartile. No sample tells which of the two is right, so a forecast has to allow for both.
-    Without a completion it is a log-normal with the mean of ``cost``.
+    Without an estimate it is a log-normal with the mean of ``cost``; and with its variance, if
+    ``completions`` say that it was learned from some.
     """
     if estimate is None or not estimate.curve.seconds.size:
-        mu = log(min(max(cost.mean, _SHORTEST), _LONGEST)) - _UNKNOWN_SIGMA**2 / 2
-        above = _log_normal(grid, mu, _UNKNOWN_SIGMA)
-        # worth one completion
-        return _of(grid, above, above)
+        mean = min(max(cost.mean, _SHORTEST), _LONGEST)
+        sigma = sqrt(log1p(cost.variance / mean**2)) if completions else _UNKNOWN_SIGMA
+        above = _log_normal(grid, log(mean) - sigma**2 / 2, sigma)
+        return _of(grid, above, above * max(completions, 1))
     known = _curve(estimate, grid)
     fitted = _fitted(estimate, grid, heavy=heavy)
     informed = known * estimate.effective

@@ -19,6 +19,8 @@ from taskmeter.policies.workload import Kind, Level, Running, ToDo
 #: prefixes that are reckoned with one by one; those with the least work share one
 MOST_KINDS: Final = 40
 _REST: Final = "the rest"
+#: the same of prefixes of which nothing has completed
+_NEW: Final = "new prefixes"
 #: attempts of one prefix and level that keep their own age, the oldest; groups of the others
 _OLDEST: Final = 10
 _GROUPS: Final = 22
@@ -159,28 +161,40 @@ def _level(
 
 def _fewer(
     kinds: dict[str, Kind], started: Mapping[str, int]
-) -> tuple[dict[str, Kind], frozenset[str]]:
-    """Let the prefixes with the least work share one; return all that are left, and those."""
+) -> tuple[dict[str, Kind], dict[str, str]]:
+    """Let the prefixes with the least work share a kind; return all kinds, and who shares which."""
     if len(kinds) <= MOST_KINDS:
-        return kinds, frozenset()
+        return kinds, {}
     tasks = {name: kind.count + started.get(name, 0) for name, kind in kinds.items()}
     order = sorted(kinds, key=lambda name: -tasks[name] * kinds[name].cost.mean)
-    rest = [name for name in order[MOST_KINDS - 1 :] if tasks[name]]
-    kept = {name: kinds[name] for name in order[: MOST_KINDS - 1]}
-    total = sum(tasks[name] for name in rest)
-    costs = [(tasks[name] / total, kinds[name].cost) for name in rest]
+    kept = {name: kinds[name] for name in order[: MOST_KINDS - 2]}
+    shared = {name: _REST if kinds[name].completions else _NEW for name in order[MOST_KINDS - 2 :]}
+    for common in (_REST, _NEW):
+        names = [name for name in shared if shared[name] == common]
+        if names:
+            kept[common] = _together([(tasks[name], kinds[name]) for name in names])
+    return kept, shared
+
+
+def _together(parts: Sequence[tuple[int, Kind]]) -> Kind:
+    """Return one kind for several, given with the tasks of each, running ones included."""
+    total = sum(tasks for tasks, _ in parts)
+    costs = [(tasks / total, kind.cost) for tasks, kind in parts]
     mean = sum(share * each.mean for share, each in costs)
     square = sum(share * (each.variance + each.mean**2) for share, each in costs)
     error = sum((share * each.standard_error) ** 2 for share, each in costs) ** 0.5
-    shared = Cost(mean=mean, variance=max(0.0, square - mean**2), standard_error=error)
-    kept[_REST] = Kind(count=sum(kinds[name].count for name in rest), estimate=None, cost=shared)
-    return kept, frozenset(rest)
+    return Kind(
+        count=sum(kind.count for _, kind in parts),
+        estimate=None,
+        cost=Cost(mean=mean, variance=max(0.0, square - mean**2), standard_error=error),
+        shared_completions=sum(kind.completions for _, kind in parts),
+    )
 
 
-def _merged_counts(counts: Counts, shared: frozenset[str]) -> Counts:
+def _merged_counts(counts: Counts, shared: Mapping[str, str]) -> Counts:
     merged: dict[str, dict[int, LevelCount]] = {}
     for name, known in counts.items():
-        target = merged.setdefault(_REST if name in shared else name, {})
+        target = merged.setdefault(shared.get(name, name), {})
         for number, count in known.items():
             there = target.get(number, LevelCount())
             target[number] = LevelCount(
@@ -193,11 +207,11 @@ def _merged_counts(counts: Counts, shared: frozenset[str]) -> Counts:
 
 def _merged_attempts(
     running: Mapping[tuple[str, int], Sequence[tuple[float, Hashable, str]]],
-    shared: frozenset[str],
+    shared: Mapping[str, str],
 ) -> list[Running]:
     merged: dict[tuple[str, int], list[tuple[float, Hashable, str]]] = {}
     for (name, level), attempts in running.items():
-        merged.setdefault((_REST if name in shared else name, level), []).extend(attempts)
+        merged.setdefault((shared.get(name, name), level), []).extend(attempts)
     return [
         one for (name, level), attempts in merged.items() for one in thinned(name, level, attempts)
     ]

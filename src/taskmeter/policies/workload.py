@@ -17,11 +17,13 @@ class Kind:
     #: None when none of the prefix has started
     estimate: Estimate | None
     cost: Cost
+    #: Completions behind the cost of several prefixes that share a kind, and have no estimate.
+    shared_completions: int = 0
 
     @property
-    def seen(self) -> bool:
-        """Whether any attempt of the prefix has completed."""
-        return self.estimate is not None and self.estimate.completions > 0
+    def completions(self) -> int:
+        """Completions that the cost was learned from."""
+        return self.shared_completions if self.estimate is None else self.estimate.completions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
