@@ -31,6 +31,9 @@ _AS_PROBABLE: Final = 0.25
 #: Draws from each of two models of the unseen tail: a light one, and a heavy one, in the proportion
 #: in which they are expected before anything is known.
 _DRAWS: Final = {False: 350, True: 150}
+#: so many times as many for graphs of few levels, which cost little
+_MORE_DRAWS: Final = 4
+_FEW_LEVELS: Final = 8
 _POINTS: Final = 400
 _QUANTILES: Final = (0.05, 0.5, 0.95)
 #: with fewer completions than this a prefix is said to be little known
@@ -163,8 +166,9 @@ def _ends(todo: ToDo, grid: Floats, threads: int, *, heavy: bool) -> Floats:
         for name, kind in todo.kinds.items()
     }
     fresh = Fresh.of(lives, grid)
-    draws = _Draws(todo, _DRAWS[heavy])
     graph = merged(todo)
+    more = _MORE_DRAWS if len(graph.levels) <= _FEW_LEVELS else 1
+    draws = _Draws(todo, _DRAWS[heavy] * more)
     running: list[list[Running]] = [[] for _ in graph.levels]
     for attempt in graph.running:
         running[attempt.level].append(attempt)

@@ -19,6 +19,9 @@ _TIMES: Final = 160
 #: the time is searched for between these quantiles
 _NEGLIGIBLE: Final = 0.002
 _NORMAL: Final = NormalDist()
+#: the normal distribution
+_SHARES: Final = (np.arange(1000) + 0.5) / 1000
+_SCORES: Final = np.array([_NORMAL.inv_cdf(share) for share in _SHARES.tolist()])
 #: the unknown instant of the last start, at the midpoints of 9 equally probable parts
 _STARTS: Final = np.array([_NORMAL.inv_cdf((i + 0.5) / 9) for i in range(9)])
 
@@ -87,7 +90,7 @@ def level_time(
         longest=_drawn(fresh.grid, everything.logs, None, 0.0, 0.0, uniforms),
         work=work,
         mean=mean,
-        noise=deviation * np.array([_NORMAL.inv_cdf(u) for u in uniforms.tolist()]),
+        noise=deviation * np.interp(uniforms, _SHARES, _SCORES),
         begun=begun,
     )
 
