@@ -191,13 +191,15 @@ def _ends(todo: ToDo, grid: Floats, threads: int, *, heavy: bool) -> Floats:
             threads=threads,
             uniforms=uniforms,
         )
-        factor, regular = in_step(float(np.median(time.ends)), level, beside, todo.kinds, threads)
+        scale = draws.scale(level, here)
+        middle = float(np.median(time.ends * scale))
+        factor, regular = in_step(middle, level, beside, todo.kinds, threads)
         total = sum(level.counts.values())
         timed.append(
             Timed(
                 level=level,
                 time=_regular(time, level, todo, factor, regular),
-                scale=draws.scale(level, here),
+                scale=scale,
                 in_flight=sum(one.count for one in here),
                 running_ends=longest_running(sums, grid, uniforms),
                 running_seconds=float(sums.work[-1]),
