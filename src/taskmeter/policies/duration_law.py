@@ -1,4 +1,4 @@
-"""The law of a prefix's durations on a grid, the part that few completions tell of included."""
+"""The law of a prefix's durations on a grid of seconds, its unseen tail included."""
 
 from __future__ import annotations
 
