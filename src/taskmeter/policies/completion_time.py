@@ -102,7 +102,7 @@ def eta(
         expected=told.expected,
         upper=told.upper,
         at_least=at_least,
-        responsible=responsible if at_least else (),
+        responsible=responsible if at_least and not unseen else (),
         raw=raw,
         passed=passed,
         because=_reason(todo, told, responsible, threads, unseen, at_least=at_least),
@@ -138,7 +138,7 @@ def _reason(
     if not at_least:
         return f"{amount}; 90 % between {duration(told.lower)} and {duration(told.upper)}"
     least = f"at least {duration(told.lower)}: {amount}"
-    if responsible:
+    if responsible and not unseen:
         oldest = responsible[0]
         more = f" and {len(responsible) - 1} more" if len(responsible) > 1 else ""
         return (
