@@ -151,8 +151,7 @@ class RemainingWork:
             return
         if self._began is None:
             self._began = now
-        busy = self._refreshing is not None and not self._refreshing.done()
-        if now - self._latest[0] >= LOOK_SECONDS and not busy:
+        if now - self._latest[0] >= LOOK_SECONDS and not self.refreshing:
             self._refreshing = asyncio.ensure_future(self._look_again(now))
 
     def _end(self, now: float) -> None:
@@ -167,6 +166,11 @@ class RemainingWork:
         for task in (self._refreshing, self._levelling):
             if task is not None:
                 task.cancel()
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether a prediction is being worked out unasked."""
+        return self._refreshing is not None and not self._refreshing.done()
 
     @property
     def latest(self) -> Remaining | None:
