@@ -40,7 +40,7 @@ def test_levels_are_those_that_are_there_and_running_attempts_are_no_longer_to_s
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1e5), max_size=200))
 def test_thinning_keeps_the_number_the_sum_and_the_oldest(ages):
-    entries = thinned("x", 3, [(age, n, "w") for n, age in enumerate(ages)])
+    entries = thinned("x", 3, (ages, range(len(ages)), ["w"] * len(ages)))
     assert len(entries) <= 32
     assert sum(one.count for one in entries) == len(ages)
     total = sum(one.age * one.count for one in entries)
@@ -56,7 +56,11 @@ def inventory(prefixes, levels, in_flight=3):
             for n in range(prefixes)
         },
         running={
-            (f"p{n}", levels - 1): [(1.0, f"{n}-{i}", "w") for i in range(in_flight)]
+            (f"p{n}", levels - 1): (
+                [1.0] * in_flight,
+                [f"{n}-{i}" for i in range(in_flight)],
+                ["w"] * in_flight,
+            )
             for n in range(prefixes)
         },
     )

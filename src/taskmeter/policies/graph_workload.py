@@ -29,13 +29,18 @@ _GROUPS: Final = 22
 Counts = Mapping[str, Mapping[int, LevelCount]]
 
 
+#: seconds since their code started, keys and workers of attempts: three columns, because as many
+#: tuples as there are attempts would take long to be freed
+Columns = tuple[Sequence[float], Sequence[Hashable], Sequence[str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What was counted: tasks that have not ended, and the attempts that run."""
 
     counts: Counts
-    #: {(prefix, bin): [(seconds since its code started, key, worker)]}
-    running: Mapping[tuple[str, int], Sequence[tuple[float, Hashable, str]]]
+    #: {(prefix, bin): attempts}
+    running: Mapping[tuple[str, int], Columns]
 
 
 def laid_out(inventory: Inventory, outlook: Outlook, *, unknown: float) -> ToDo:
@@ -54,7 +59,7 @@ def laid_out(inventory: Inventory, outlook: Outlook, *, unknown: float) -> ToDo:
     }
     started: Counter[str] = Counter()
     for (name, _), attempts in inventory.running.items():
-        started[name] += len(attempts)
+        started[name] += len(attempts[0])
     kinds = {
         name: Kind(
             count=max(0, left.get(name, 0) - started[name]),
@@ -75,7 +80,7 @@ def load_of(inventory: Inventory, outlook: Outlook, *, unknown: float) -> Load:
     started: Counter[str] = Counter()
     residuals: list[float] = []
     for (name, level), attempts in inventory.running.items():
-        started[name] += len(attempts)
+        started[name] += len(attempts[0])
         estimate = outlook.estimates.get(name)
         for one in thinned(name, level, attempts):
             residuals += [residual(estimate, one.age)] * one.count
@@ -117,11 +122,9 @@ def by_level(
     return levels, tuple(replace(one, level=places[one.level]) for one in running)
 
 
-def thinned(
-    prefix: str, level: int, attempts: Sequence[tuple[float, Hashable, str]]
-) -> list[Running]:
+def thinned(prefix: str, level: int, attempts: Columns) -> list[Running]:
     """Return at most 32 entries for the attempts of one prefix on one level; see `Inventory`."""
-    ordered = sorted(attempts, key=lambda attempt: -attempt[0])
+    ordered = sorted(zip(*attempts, strict=True), key=lambda attempt: -attempt[0])
     parts = [[attempt] for attempt in ordered[:_OLDEST]]
     others = ordered[_OLDEST:]
     if len(others) <= _GROUPS:
@@ -206,12 +209,12 @@ def _merged_counts(counts: Counts, shared: Mapping[str, str]) -> Counts:
 
 
 def _merged_attempts(
-    running: Mapping[tuple[str, int], Sequence[tuple[float, Hashable, str]]],
-    shared: Mapping[str, str],
+    running: Mapping[tuple[str, int], Columns], shared: Mapping[str, str]
 ) -> list[Running]:
-    merged: dict[tuple[str, int], list[tuple[float, Hashable, str]]] = {}
-    for (name, level), attempts in running.items():
-        merged.setdefault((shared.get(name, name), level), []).extend(attempts)
-    return [
-        one for (name, level), attempts in merged.items() for one in thinned(name, level, attempts)
-    ]
+    merged: dict[tuple[str, int], tuple[list[float], list[Hashable], list[str]]] = {}
+    for (name, level), (ages, keys, workers) in running.items():
+        columns = merged.setdefault((shared.get(name, name), level), ([], [], []))
+        columns[0].extend(ages)
+        columns[1].extend(keys)
+        columns[2].extend(workers)
+    return [one for (name, level), rows in merged.items() for one in thinned(name, level, rows)]

@@ -289,14 +289,16 @@ class RemainingWork:
                     counts[prefix.name] = levels
         else:
             counts, keys = await self._counts_of(tasks)
-        running: dict[tuple[str, int], list[tuple[float, Hashable, str]]] = {}
+        running: dict[tuple[str, int], tuple[list[float], list[Hashable], list[str]]] = {}
         known = self._scheduler.tasks
         async for attempt in _sliced(self._attempts()):
             task = known.get(attempt.key)
             if task is not None and (keys is None or attempt.key in keys):
                 place = attempt.prefix, bin_of(self._levels.level(task))
-                age = max(0.0, now - attempt.start)
-                running.setdefault(place, []).append((age, attempt.key, attempt.worker))
+                ages, names, workers = running.setdefault(place, ([], [], []))
+                ages.append(max(0.0, now - attempt.start))
+                names.append(attempt.key)
+                workers.append(attempt.worker)
         return Inventory(counts=counts, running=running)
 
     async def _counts_of(
