@@ -33,10 +33,10 @@ from distributed import Scheduler
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import ClientState, WorkerState
+from taskmeter.protocol.report import Reporter
 
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.series import DURATION, ON_WORKER, WAIT, Series
 from taskmeter.protocol.wire import pack, pack_parcel

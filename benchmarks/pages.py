@@ -39,12 +39,12 @@ from typing import Any
 import dask
 import numpy as np
 from distributed import Scheduler
+from taskmeter.protocol.report import Reporter
 
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.dashboard import application, snapshot_cache
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.sample_buffers import Samples
 from taskmeter.protocol.series import (
     DURATION,

@@ -40,6 +40,7 @@ import numpy as np
 from distributed import Scheduler
 from distributed.http.scheduler.prometheus.core import COLLECTORS
 from prometheus_client import CollectorRegistry, generate_latest
+from taskmeter.protocol.report import Reporter
 
 from overhead import add_worker, run_spec
 from taskmeter.attempts.ledger import AttemptLedger
@@ -50,7 +51,6 @@ from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import mount
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.protocol.report import Reporter
 from taskmeter.protocol.wire import pack
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import PrefixStats, SlowAttempt

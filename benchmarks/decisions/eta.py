@@ -1,316 +1,288 @@
-"""How right the predicted end of a batch is, beside the naive figure and the best possible one.
+"""How right the time left is, on graphs, beside the naive figures.
 
-    python benchmarks/decisions/eta.py [--json] [--quick] [--seeds 40]
+    python benchmarks/decisions/eta.py [--json] [--seeds 3] [--first-seed 0] [--shapes flat,tree]
 
-Threads work through a batch of tasks, drawn from a law or from a mixture of prefixes, as a list
-scheduler does. At 10, 50 and 90 % of its completions the time to its end is predicted, by four:
+A list scheduler works through graphs (`graphs.py`) on 16 threads, tasks by Dask's own order, with
+durations drawn from six laws, a mixture of two sizes, and one law a prefix. With a third of the
+seeds the threads stay, with a third a quarter of them leaves at a random time (what ran there runs
+again), with a third half as many join. At 10, 50 and 90 % of the *time* it takes, three say how
+long is left:
 
-- taskmeter: `taskmeter.policies.completion_time.eta` on the `Estimator`, calibrated by
-  what became of the predictions for earlier batches;
-- naive: tasks left, running ones included, times the mean of completed ones, over threads; by
-  prefix. It goes by what it has seen of this batch, as a progress bar does;
-- informed: the same, with the completions of earlier batches in the means;
-- oracle: it knows the law and the ages but not the durations, and takes the median of 200
-  continuations drawn from the law: nobody who does not know the durations does better.
+- taskmeter: `policies.completion_time.eta`, on the `Estimator` and the levels that
+  `policies.levels` finds, calibrated by what became of earlier predictions;
+- elapsed: time so far / tasks done * tasks left, as a progress bar has it;
+- work: tasks left * mean of those completed / threads, by prefix.
 
-"Cold" is a first batch, "history" the sixth: five earlier ones have been seen. Errors are
-|ln(predicted / actual)|; the median is over seeds, laws as given. Printed are the share of actual
-times within the 90 % interval and below it, its width (upper over lower), how often that was over
-10 so that only "at least" was said, the median errors, and the ratio of ours to the naive one with
-a 90 % bootstrap interval over seeds.
-
-What does not hold law by law. Cold, with 64 threads and 40 of 400 completed, less than half of what
-has started has ended, and those are the shortest: no sample tells whether the rest is exponential
-or worse. The interval is a factor of 10 wide and yet holds 17 % of exponential batches (it is too
-late) and 33-50 % of mixtures (too early). The end of a batch of Pareto tasks is that of its longest
-one. With history, the naive figure that is given all earlier completions is good at 10 and 50 %
-done, where only the sum matters: our error is 0.5-0.6 of its, and 0.2-0.4 of the naive one's.
-
-Tried and left out. A power law mixed into the survival of every task, instead of two forecasts
-mixed: the longest of many tasks is then the power law's, and the median error of cold exponential
-batches at 10 % done was 0.27. Only the log-normal tail: 0-12 % of cold Pareto batches were inside
-at 10 % done. Evenly spread starts for tasks that all take the same: 7 % too late, for they keep in
-step.
+"Cold" is a first graph; "history" the sixth of the same kind. Neither knows that workers will come
+or go. Four predictions of each graph are judged when it is done, as some ten of the scheduler's
+are. Printed for each shape and each law: the share of actual times inside the interval and below
+it; the share of promises kept, where "at least" promises the lower end only; how often "at least"
+is said; the median of upper / lower; and the medians of |ln(predicted / actual)|.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
 import json
-from dataclasses import dataclass, field
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
-from laws import LAWS, Floats, Law
+from graphs import MEANS, SHAPES, Graph, Run
+from laws import LAWS, MORE, Law
 
 from taskmeter.estimation.estimator import Estimator
-from taskmeter.policies.calibration import Calibration
-from taskmeter.policies.completion_time import Eta, eta
+from taskmeter.estimation.pooling import pooled
+from taskmeter.policies.calibration import Calibrations, Prediction
+from taskmeter.policies.completion_time import eta
 from taskmeter.policies.cost import cost
+from taskmeter.policies.graph_workload import by_level
+from taskmeter.policies.levels import GraphLevels, bin_of
 from taskmeter.policies.workload import Kind, Running, ToDo
 
 SHARES = (0.1, 0.5, 0.9)
+#: when the predictions are made that the next ones are calibrated by
+JUDGED = (0.12, 0.37, 0.62, 0.87)
 HISTORY = 5
-DRAWS = 200
-NAMES = ("taskmeter", "naive", "informed", "oracle")
-#: {name: ((law, mean seconds, share of tasks), ...)}
-MIXTURES: dict[str, tuple[tuple[str, float, float], ...]] = {
-    **{name: ((name, 2.0, 1.0),) for name in LAWS},
-    "mixture: two scales": (("exponential", 0.2, 0.7), ("log-normal 0.5", 5.0, 0.3)),
-    "mixture: one with a tail": (("constant", 1.0, 0.8), ("log-normal 1.5", 4.0, 0.2)),
-    "mixture: three": (
-        ("log-normal 0.5", 1.0, 0.5),
-        ("exponential", 3.0, 0.3),
-        ("log-normal 1.0", 6.0, 0.2),
-    ),
+THREADS = 16
+CLUSTERS = ("steady", "leaving", "joining")
+NAMES = ("taskmeter", "elapsed", "work")
+#: {name: laws that the prefixes take by turns}
+LOADS: dict[str, tuple[Law, ...]] = {
+    **{name: (law,) for name, law in LAWS.items()},
+    "two sizes 9:1, 1:20": (MORE["two sizes 9:1, 1:20"],),
+    "a law a prefix": (LAWS["log-normal 0.5"], LAWS["exponential"], LAWS["log-normal 1.0"]),
 }
 
 
-@dataclass
-class Prefix:
-    law: Law
-    mean: float
-    share: float
-    #: sorted draws, from which the oracle continues
-    known: Floats
-    estimator: Estimator = field(default_factory=Estimator)
-    #: durations of this batch and of all, as (count, sum)
-    batch: tuple[int, float] = (0, 0.0)
-    ever: tuple[int, float] = (0, 0.0)
+class Watched:
+    """One run of a graph, and what is predicted while it runs."""
 
-    def complete(self, seconds: float) -> None:
-        self.batch = self.batch[0] + 1, self.batch[1] + seconds
-        self.ever = self.ever[0] + 1, self.ever[1] + seconds
+    def __init__(self, graph: Graph, seconds: dict[str, float], known: Known, begin: float) -> None:
+        self.run, self.known, self.begin = Run(graph, seconds), known, begin
+        self.levels = GraphLevels(self.run.tasks)
+        self.levels.add(list(graph))
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        #: when a prediction is made only to be judged
+        self.judged: set[float] = set()
+        self.looks: list[dict[str, Any]] = []
 
-    def beyond(self, ages: Floats, rng: np.random.Generator) -> Floats:
-        """Draw how long attempts of these ages last in all."""
-        first = np.minimum(np.searchsorted(self.known, ages, side="right"), self.known.size - 1)
-        return self.known[rng.integers(first, self.known.size)]
+    def watch(self, event: str, key: str, now: float) -> None:
+        task = self.run.tasks[key]
+        estimator = self.known.estimators[task.prefix.name]
+        attempt = (self.begin, key)
+        if event == "start":
+            estimator.start(attempt, self.begin + now)
+            return
+        age = now - self.run.running.get(key, now - task.seconds)
+        outcome = "ok" if event == "end" else "lost"
+        estimator.end(attempt, outcome=outcome, seconds=task.seconds if event == "end" else age)
+        if event == "end":
+            self.seconds[task.prefix.name].append(task.seconds)
 
-
-@dataclass
-class Looked:
-    at: float
-    found: Eta
-    naive: float
-    informed: float
-    oracle: float
-
-
-def naive(left: Floats, known: list[tuple[int, float]]) -> float:
-    everyone = sum(total for _, total in known) / sum(count for count, _ in known)
-    return float(left @ np.array([total / count if count else everyone for count, total in known]))
-
-
-class Batch:
-    """Tasks of several prefixes, worked through by threads."""
-
-    def __init__(self, prefixes: list[Prefix], tasks: int, rng: np.random.Generator) -> None:
-        self.prefixes = prefixes
-        self.kinds = rng.choice(len(prefixes), tasks, p=[one.share for one in prefixes])
-        self.durations = np.empty(tasks)
-        for number, one in enumerate(prefixes):
-            one.batch = 0, 0.0
-            mine = self.kinds == number
-            self.durations[mine] = one.mean * one.law(rng, int(mine.sum()))
-        self.rng = rng
-
-    def run(self, threads: int, begin: float, calibration: Calibration) -> list[Looked]:
-        """Work through it from an instant on; give what was predicted at each share."""
-        looks = []
-        marks = [int(share * len(self.durations)) for share in SHARES]
-        heap: list[tuple[float, int]] = []
-        #: {task: start}
-        running: dict[int, float] = {}
-        started, now = 0, begin
-        for ended in range(len(self.durations)):
-            while started < len(self.durations) and len(running) < threads:
-                heapq.heappush(heap, (now + self.durations[started], started))
-                running[started] = now
-                self.prefixes[self.kinds[started]].estimator.start((begin, started), now)
-                started += 1
-            if ended in marks:
-                ages = {task: now - start for task, start in running.items()}
-                looks.append(self.look(now, begin, ages, started, threads, calibration))
-            now, task = heapq.heappop(heap)
-            seconds = now - running.pop(task)
-            one = self.prefixes[self.kinds[task]]
-            one.estimator.end((begin, task), outcome="ok", seconds=seconds)
-            one.complete(seconds)
-        self.end = now
-        return looks
-
-    def look(
-        self,
-        now: float,
-        begin: float,
-        ages: dict[int, float],
-        first: int,
-        threads: int,
-        calibration: Calibration,
-    ) -> Looked:
-        counts = np.bincount(self.kinds[first:], minlength=len(self.prefixes))
-        kinds = {}
-        for number, one in enumerate(self.prefixes):
-            mine = {(begin, t): age for t, age in ages.items() if self.kinds[t] == number}
-            known = one.estimator.estimate(mine)
-            kinds[str(number)] = Kind(count=int(counts[number]), estimate=known, cost=cost(known))
-        attempts = tuple(
-            Running(prefix=str(self.kinds[t]), key=t, worker="", age=age) for t, age in ages.items()
+    def look(self, now: float, threads: int) -> None:
+        todo = self.todo(now)
+        prefixes = frozenset(todo.kinds)
+        calibration = self.known.calibrations.of(prefixes)
+        found = eta(todo, threads=threads, calibration=calibration, elapsed=now)
+        self.known.calibrations.add(
+            Prediction(at=self.begin + now, raw=found.raw, prefixes=prefixes, passed=found.passed)
         )
-        found = eta(ToDo(kinds=kinds, running=attempts), threads=threads, calibration=calibration)
-        left = counts + np.bincount([self.kinds[t] for t in ages], minlength=len(self.prefixes))
-        return Looked(
-            at=now,
-            found=found,
-            naive=naive(left, [p.batch for p in self.prefixes]) / threads,
-            informed=naive(left, [p.ever for p in self.prefixes]) / threads,
-            oracle=self.oracle(ages, first, threads),
-        )
-
-    def oracle(self, ages: dict[int, float], first: int, threads: int) -> float:
-        kinds = self.kinds[first:]
-        lengths = np.empty((DRAWS, kinds.size))
-        frees = np.zeros((DRAWS, threads))
-        for number, one in enumerate(self.prefixes):
-            mine = kinds == number
-            lengths[:, mine] = one.beyond(np.full((DRAWS, int(mine.sum())), -1.0), self.rng)
-        for place, (task, age) in enumerate(ages.items()):
-            one = self.prefixes[self.kinds[task]]
-            frees[:, place] = np.maximum(one.beyond(np.full(DRAWS, age), self.rng) - age, 0)
-        rows = np.arange(DRAWS)
-        for column in range(kinds.size):
-            free = frees.argmin(axis=1)
-            frees[rows, free] += lengths[:, column]
-        return float(np.median(frees.max(axis=1)))
-
-
-def figures(looks: list[Looked], end: float) -> list[dict[str, float]]:
-    rows = []
-    for share, look in zip(SHARES, looks, strict=True):
-        actual = end - look.at
-        told = look.found
-        values = (told.expected, look.naive, look.informed, look.oracle)
-        rows.append(
+        done = len(self.run.done)
+        left = len(self.run.tasks) - done
+        self.looks.append(
             {
-                "share": share,
-                "inside": float(told.lower <= actual <= told.upper),
-                "below": float(actual < told.lower),
-                "width": told.upper / told.lower,
-                "at_least": float(told.at_least),
-                **{
-                    name: abs(float(np.log(value / actual)))
-                    for name, value in zip(NAMES, values, strict=True)
-                },
+                "at": now,
+                "found": found,
+                "elapsed": now / max(done, 0.5) * left,
+                "work": self.work() / threads,
             }
         )
+
+    def todo(self, now: float) -> ToDo:
+        self.levels.recount()
+        while self.levels.step():
+            pass
+        tasks, running = self.run.tasks, self.run.running
+        attempts = [
+            Running(
+                prefix=tasks[key].prefix.name,
+                key=key,
+                worker="",
+                age=now - start,
+                level=bin_of(self.levels.level(tasks[key])),
+            )
+            for key, start in running.items()
+        ]
+        ages: dict[str, dict[Any, float]] = defaultdict(dict)
+        for key, start in running.items():
+            ages[tasks[key].prefix.name][self.begin, key] = now - start
+        counts = {name: self.levels.counts(p) for name, p in self.run.prefixes.items()}
+        counts = {name: known for name, known in counts.items() if known}
+        estimates = {
+            name: estimator.estimate(ages[name])
+            for name, estimator in self.known.estimators.items()
+            if estimator.completions or ages[name]
+        }
+        prior = pooled(estimates.values())
+        kinds = {
+            name: Kind(
+                count=sum(count.left for count in known.values()) - len(ages[name]),
+                estimate=estimates.get(name),
+                cost=cost(estimates.get(name), prior),
+            )
+            for name, known in counts.items()
+        }
+        levels, placed = by_level(counts, attempts)
+        return ToDo(kinds=kinds, running=placed, levels=levels)
+
+    def work(self) -> float:
+        everything = [x for some in self.seconds.values() for x in some] or [1.0]
+        total = 0.0
+        for task in self.run.tasks.values():
+            if task.state != "memory":
+                total += float(np.mean(self.seconds.get(task.prefix.name) or everything))
+        return total
+
+
+class Known:
+    """What is kept from one graph to the next."""
+
+    def __init__(self) -> None:
+        self.estimators: dict[str, Estimator] = defaultdict(Estimator)
+        self.calibrations = Calibrations()
+
+
+def drawn(graph: Graph, laws: tuple[Law, ...], rng: np.random.Generator) -> dict[str, float]:
+    names = sorted({name for name, _ in graph.values()})
+    seconds = {}
+    for number, name in enumerate(names):
+        keys = [key for key, (prefix, _) in graph.items() if prefix == name]
+        values = MEANS.get(name, 1.0) * laws[number % len(laws)](rng, len(keys))
+        seconds.update(zip(keys, values.tolist(), strict=True))
+    return seconds
+
+
+def changes(cluster: str, makespan: float, rng: np.random.Generator) -> list[tuple[float, int]]:
+    number = {"steady": 0, "leaving": -THREADS // 4, "joining": THREADS // 2}[cluster]
+    return [(float(rng.uniform(0.1, 0.8)) * makespan, number)] if number else []
+
+
+def nothing(*_: Any) -> None:
+    pass
+
+
+def one_seed(condition: tuple[str, str, int]) -> list[dict[str, Any]]:
+    shape, load, seed = condition
+    rng = np.random.default_rng([seed, sorted(SHAPES).index(shape), sorted(LOADS).index(load)])
+    cluster = CLUSTERS[seed % len(CLUSTERS)]
+    known, begin, rows = Known(), 0.0, []
+    for number in range(HISTORY + 1):
+        graph = SHAPES[shape]()
+        seconds = drawn(graph, LOADS[load], rng)
+        undisturbed = Run(graph, seconds).go(THREADS, (), (), nothing, nothing)
+        change = changes(cluster, undisturbed, rng)
+        end = Run(graph, seconds).go(THREADS, change, (), nothing, nothing)
+        watched = Watched(graph, seconds, known, begin)
+        when = {0: "cold", HISTORY: "history"}.get(number)
+        watched.judged = {share * end for share in JUDGED} if number < HISTORY else set()
+        looks = [share * end for share in SHARES] if when else []
+        watched.run.go(THREADS, change, [*looks, *watched.judged], watched.watch, watched.look)
+        known.calibrations.judge(begin + end)
+        begin += end + 1
+        shown = [look for look in watched.looks if look["at"] not in watched.judged]
+        if when:
+            for share, look in zip(SHARES, shown, strict=True):
+                names = {"shape": shape, "load": load, "cluster": cluster, "when": when}
+                rows.append({**names, "share": share, **figures(look, end - look["at"])})
     return rows
 
 
-def one_seed(name: str, threads: int, tasks: int, seed: int) -> dict[str, list[dict[str, float]]]:
-    rng = np.random.default_rng([seed, threads, tasks])
-    prefixes = [
-        Prefix(LAWS[law], mean, share, np.sort(mean * LAWS[law](rng, 100_000)))
-        for law, mean, share in MIXTURES[name]
-    ]
-    calibration = Calibration()
-    result, begin = {}, 0.0
-    for number in range(HISTORY + 1):
-        batch = Batch(prefixes, tasks, rng)
-        looks = batch.run(threads, begin, calibration)
-        if number in (0, HISTORY):
-            result["history" if number else "cold"] = figures(looks, batch.end)
-        for look in looks:
-            calibration = calibration.after(look.found.raw, batch.end - look.at)
-        begin = batch.end + 1
-    return result
-
-
-def summary(rows: list[dict[str, float]], rng: np.random.Generator) -> dict[str, Any]:
-    """Give coverage, median errors, and their ratio with a 90 % bootstrap interval."""
-    errors = {name: np.array([row[name] for row in rows]) for name in NAMES}
-    medians = {name: float(np.median(x)) for name, x in errors.items()}
-    picks = rng.integers(0, len(rows), (500, len(rows)))
-    drawn = {name: np.median(x[picks], axis=1) for name, x in errors.items()}
-    ratios = {}
-    for name in ("naive", "informed"):
-        low, high = np.quantile(drawn["taskmeter"] / np.maximum(drawn[name], 1e-9), [0.05, 0.95])
-        value = medians["taskmeter"] / max(medians[name], 1e-9)
-        ratios[f"over_{name}"] = {"value": value, "low": float(low), "high": float(high)}
+def figures(look: dict[str, Any], actual: float) -> dict[str, float]:
+    told = look["found"]
+    inside = told.lower <= actual <= told.upper
+    values = (told.expected, look["elapsed"], look["work"])
     return {
-        "inside": float(np.mean([row["inside"] for row in rows])),
-        "below": float(np.mean([row["below"] for row in rows])),
-        "width": float(np.median([row["width"] for row in rows])),
-        "at_least": float(np.mean([row["at_least"] for row in rows])),
-        **medians,
-        **ratios,
-        "oracle_over_naive": medians["oracle"] / max(medians["naive"], 1e-9),
+        "inside": float(inside),
+        "below": float(actual < told.lower),
+        "kept": float(told.lower <= actual if told.at_least else inside),
+        "at_least": float(told.at_least),
+        "width": told.upper / told.lower,
+        "bias": float(np.log(told.expected / actual)),
+        **{
+            name: abs(float(np.log(value / actual)))
+            for name, value in zip(NAMES, values, strict=True)
+        },
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    means = ("inside", "below", "kept", "at_least")
+    medians = ("width", "bias", *NAMES)
+    return {
+        **{name: float(np.mean([row[name] for row in rows])) for name in means},
+        **{name: float(np.median([row[name] for row in rows])) for name in medians},
+        "worst": float(np.quantile([row["taskmeter"] for row in rows], 0.9)),
+        "worst_elapsed": float(np.quantile([row["elapsed"] for row in rows], 0.9)),
         "runs": len(rows),
     }
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    shapes = [(16, 400)] if options.quick else [(4, 100), (16, 400), (64, 400)]
-    rng = np.random.default_rng(7)
-    results: dict[str, Any] = {"rows": []}
-    every: dict[tuple[str, float], list[dict[str, float]]] = {}
-    for name in MIXTURES:
-        for threads, tasks in shapes:
-            runs = [one_seed(name, threads, tasks, seed) for seed in range(options.seeds)]
-            for when in ("cold", "history"):
-                for index, share in enumerate(SHARES):
-                    rows = [run[when][index] for run in runs]
-                    every.setdefault((when, share), []).extend(rows)
-                    every.setdefault((when, 0.0), []).extend(rows)
-                    results["rows"].append(
-                        {
-                            "law": name,
-                            "threads": threads,
-                            "tasks": tasks,
-                            "when": when,
-                            "share": share,
-                            **summary(rows, rng),
-                        }
-                    )
-    results["all"] = [
-        {"when": when, "share": share, **summary(rows, rng)}
-        for (when, share), rows in sorted(every.items())
+def grouped(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str, float], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        for name in (row[by], f"every {by}") if by == "shape" else (row[by],):
+            groups[row["when"], name, row["share"]].append(row)
+    return [
+        {"by": by, "when": when, "name": name, "share": share, **summary(some)}
+        for (when, name, share), some in groups.items()
     ]
-    results["bars"] = {"history": [0.85, 0.95], "cold": 0.7, "over_naive": 0.5}
-    return results
 
 
-def line(row: dict[str, Any]) -> str:
-    over, known = row["over_naive"], row["over_informed"]
-    errors = " ".join(f"{row[name]:7.3f}" for name in NAMES)
-    return (
-        f"{row['inside']:6.1%} {row['below']:6.1%} {row['width']:7.2f} {row['at_least']:6.1%}"
-        f" {errors} {over['value']:6.2f} [{over['low']:.2f}, {over['high']:.2f}]"
-        f" {row['oracle_over_naive']:6.2f} {known['value']:6.2f}"
-    )
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    shapes = options.shapes.split(",") if options.shapes else list(SHAPES)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    conditions = [(shape, load, seed) for shape in shapes for load in LOADS for seed in seeds]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        rows = [row for some in pool.map(one_seed, conditions, chunksize=4) for row in some]
+    return {
+        "conditions": {
+            "threads": THREADS,
+            "history": HISTORY,
+            "seeds": list(seeds),
+            "shapes": {name: len(SHAPES[name]()) for name in shapes},
+            "loads": list(LOADS),
+            "clusters": list(CLUSTERS),
+        },
+        "bars": {"inside": {"cold": 0.7, "history": 0.85}, "width at half time, history": 4.0},
+        "rows": [row for by in ("shape", "load", "cluster") for row in grouped(rows, by)],
+    }
 
 
 def show(result: dict[str, Any]) -> None:
-    head = (
-        f"{'inside':>6} {'below':>6} {'width':>7} {'least':>6}    ours   naive  inform. oracle"
-        f" {'ours/naive':>19} oracle/naive ours/informed"
-    )
-    print(f"{'':<52}{head}")
+    print(json.dumps(result["conditions"]))
+    print("errors: median |ln(predicted / actual)|; 'worst' its 90 % quantile")
+    head = f"{'inside':>7}{'below':>7}{'kept':>7}{'least':>7}{'width':>7}{'bias':>7}"
+    head += f"{'ours':>7}{'elapsed':>8}{'work':>7}{'worst':>7}{'elapsed':>8}"
+    print(f"{'':<36}{head}")
     for row in result["rows"]:
-        place = f"{row['threads']:>3} x {row['tasks']:<5}{row['when']:<8}{row['share']:>4.0%} done"
-        print(f"{row['law']:<26}{place:<26}{line(row)}")
-    print()
-    for row in result["all"]:
-        share = f"{row['share']:.0%} done" if row["share"] else "all"
-        print(f"{'every law, ' + row['when']:<26}{share:<26}{line(row)}")
+        place = f"{row['name']:<20}{row['when']:<8}{row['share']:>5.0%}"
+        print(
+            f"{place:<36}{row['inside']:>7.0%}{row['below']:>7.0%}{row['kept']:>7.0%}"
+            f"{row['at_least']:>7.0%}{row['width']:>7.1f}{row['bias']:>7.2f}"
+            f"{row['taskmeter']:>7.2f}{row['elapsed']:>8.2f}{row['work']:>7.2f}"
+            f"{row['worst']:>7.2f}{row['worst_elapsed']:>8.2f}"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object only")
-    parser.add_argument("--quick", action="store_true", help="16 threads, 400 tasks only")
-    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--shapes", default="", help="only these, with commas between")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
     result = measure(options)
     if options.json:

@@ -1,4 +1,4 @@
-"""What one more task of a prefix is expected to cost."""
+"""The expected seconds of a task that has not started, and of the rest of one that runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskmeter.estimation.stragglers import is_late
 
 #: Dask's ``unknown-task-duration``
 UNKNOWN_SECONDS: Final = 0.5
-#: a running attempt that nothing tells of is expected to last as long again as it has
+#: an attempt without any experience to judge it by is expected to last as long again as it has
 _AS_LONG_AGAIN: Final = 1.0
 _SHORTEST: Final = 1e-9
 
@@ -40,16 +40,16 @@ def cost(
     prior
         What the other prefixes say; it counts where the prefix's own attempts say little.
     unknown
-        The seconds of a task that nothing is known of.
+        The seconds of a task of which nothing is known.
 
     Notes
     -----
-    An attempt that is late, by `is_late`, counts for itself and not for
-    those that have not started, until it completes: whether it works or hangs is not known.
-    That errs on the side of too few workers. With 50 tasks of 0.01 s completed, one running for
-    3.5 s and 300 queued it asks for 2 workers where the mean with the straggler asks for 20. If the
-    straggler hangs, 300 tasks take 2 workers 1.5 s. If one task in 51 does take 7 s, they take 2
-    workers 24 s and 9 workers 8 s; when the first has completed the need is 26.
+    A late attempt (`is_late`) does not enter the cost of tasks that have not started until it
+    completes: it may be working or hung. That errs on the side of too few workers. With 50
+    tasks of 0.01 s completed, one running for 3.5 s and 300 queued it asks for 2 workers where
+    the mean with the straggler asks for 20. If the straggler hangs, 300 tasks take 2 workers
+    1.5 s. If one task in 51 does take 7 s, they take 2 workers 24 s and 9 workers 8 s; when the
+    first has completed the need is 26.
     """
     if estimate is None or not estimate.mean >= 0:
         return _unseen(prior, unknown)
@@ -61,7 +61,7 @@ def cost(
         shared = shrunk(estimate, prior)
         mean, error = shared.mean, shared.standard_error
     if estimate.completions == 0:
-        # what runs is but a bound
+        # running attempts give only a lower bound
         mean = max(mean, (1 + _AS_LONG_AGAIN) * estimate.at_least)
         error = mean
     scale = (mean / estimate.mean) ** 2 if estimate.mean > _SHORTEST else 1.0

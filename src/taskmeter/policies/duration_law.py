@@ -1,4 +1,4 @@
-"""The law of a prefix's durations on a grid, the part that few completions tell of included."""
+"""The law of a prefix's durations on a grid of seconds, its unseen tail included."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from taskmeter.policies.cost import Cost
 
 #: The curve counts half against the fitted tail where so many completions lasted longer.
 _HALF_INFORMED: Final = 5.0
+#: An attempt's own age counts half where so many completions were expected to last as long.
+_HALF_EXPERIENCED: Final = 0.1
 _UPPER_QUARTER: Final = 0.25
 #: of the power law beyond the last completion: its mean exists, its variance does not
 _INDEX: Final = 2.0
@@ -36,7 +38,7 @@ _NONE: Final = 1e-300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
-    """How probable it is that an attempt lasts longer than each point of a grid."""
+    """The probability that an attempt lasts longer than each point of a grid."""
 
     #: seconds, ascending
     grid: Floats
@@ -44,41 +46,66 @@ class Lifetime:
     above: Floats
     #: the logarithm of that
     logs: Floats
+    #: how many attempts so far are expected to have lasted longer than each point
+    experience: Floats
 
     def after(self, age: float) -> Floats:
-        """Return the probability that an attempt of that age outlasts each point of a grid."""
+        """Return the probability that an attempt of that age outlasts each point of a grid.
+
+        Of an attempt that has outlasted all experience only its age is known. Then the time left
+        is as likely above as below its age: ``age / (age + x)`` (Gott, Nature 363, 1993). The two
+        are blended by how many attempts were expected to last that long, half and half at 0.1.
+        """
         left: Floats = np.interp(age + self.grid, self.grid, self.logs)
-        return np.minimum(np.exp(left - np.interp(age, self.grid, self.logs)), 1.0)
+        learned = np.minimum(np.exp(left - np.interp(age, self.grid, self.logs)), 1.0)
+        experience = float(np.interp(age, self.grid, self.experience))
+        trust = experience / (experience + _HALF_EXPERIENCED)
+        unknown: Floats = age / (age + self.grid)
+        return trust * learned + (1 - trust) * unknown if age > 0 else learned
 
 
 def lifetime(
-    estimate: Estimate | None, cost: Cost, grid: Floats, *, heavy: bool = False
+    estimate: Estimate | None,
+    cost: Cost,
+    grid: Floats,
+    *,
+    heavy: bool = False,
+    completions: int = 0,
 ) -> Lifetime:
     """Return the law of durations at the points of ``grid``.
 
-    It is the Kaplan-Meier curve, blended where few completions lasted longer with the log-normal
-    that the upper half fits, or, if ``heavy``, with a power law beyond the upper quartile. Which of
-    the two is right no sample tells; a forecast has to allow for either. Without a completion it is
-    a log-normal with the mean of ``cost``.
+    It is the Kaplan-Meier curve. Where few completions lasted longer it is blended with the
+    log-normal that fits the upper half, or, if ``heavy``, with a power law beyond the upper
+    quartile. No sample tells which of the two is right, so a forecast has to allow for both.
+    Without an estimate it is a log-normal with the mean of ``cost``; and with its variance, if
+    ``completions`` say that it was learned from some.
     """
     if estimate is None or not estimate.curve.seconds.size:
-        mu = log(min(max(cost.mean, _SHORTEST), _LONGEST)) - _UNKNOWN_SIGMA**2 / 2
-        return _of(grid, _log_normal(grid, mu, _UNKNOWN_SIGMA))
+        mean = min(max(cost.mean, _SHORTEST), _LONGEST)
+        sigma = sqrt(log1p(cost.variance / mean**2)) if completions else _UNKNOWN_SIGMA
+        above = _log_normal(grid, log(mean) - sigma**2 / 2, sigma)
+        return _of(grid, above, above * max(completions, 1))
     known = _curve(estimate, grid)
+    fitted = _fitted(estimate, grid, heavy=heavy)
     informed = known * estimate.effective
     share = informed / (informed + _HALF_INFORMED)
-    added = (1 - share) * (_fitted(estimate, grid, heavy=heavy) - known)
+    added = (1 - share) * (fitted - known)
     # few completions fit tails of any mean; what they add is about the error of the mean
     more = float(np.diff(grid) @ (added[1:] + added[:-1])) / 2
     most = estimate.tail.trust**2 * (1 - estimate.unseen) * estimate.mean
     most = max(most, estimate.standard_error)
     if more > most:
         added *= most / more
-    return _of(grid, np.minimum.accumulate(np.clip(known + added, 0.0, 1.0)))
+    above = np.minimum.accumulate(np.clip(known + added, 0.0, 1.0))
+    # the curve alone counts a running attempt as a proof that attempts last as long
+    seen = np.where(grid < estimate.last, known, 0.0)
+    exposed = max(estimate.effective, estimate.completions + estimate.running)
+    return _of(grid, above, np.maximum(seen, fitted) * exposed)
 
 
-def _of(grid: Floats, above: Floats) -> Lifetime:
-    return Lifetime(grid=grid, above=above, logs=np.log(np.maximum(above, _NONE)))
+def _of(grid: Floats, above: Floats, experience: Floats) -> Lifetime:
+    logs = np.log(np.maximum(above, _NONE))
+    return Lifetime(grid=grid, above=above, logs=logs, experience=experience)
 
 
 def _fitted(estimate: Estimate, grid: Floats, *, heavy: bool) -> Floats:

@@ -1,45 +1,93 @@
-"""The end of a batch whose threads keep in step, as they do when all tasks take equally long."""
+"""Threads that keep in step: where whole rounds of regular tasks end."""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Mapping, Sequence
 from math import exp, pi
 from typing import Final
 
-from taskmeter.policies.calibration import Interval
 from taskmeter.policies.cost import residual
-from taskmeter.policies.workload import ToDo
+from taskmeter.policies.workload import Kind, Level, Running
 
-#: less in step than this is not at all
+#: threads that are less in step than this are not in step at all
 _LEAST: Final = 1e-3
+#: so many tasks are scheduled one by one; what goes before them is spread evenly over the threads
+_MOST: Final = 1000
 
 
-def in_step(found: Interval, todo: ToDo, threads: int) -> Interval:
-    """Return an interval moved to where whole rounds of tasks end.
+def in_step(
+    expected: float,
+    level: Level,
+    running: Sequence[Running],
+    kinds: Mapping[str, Kind],
+    threads: int,
+) -> tuple[float, float]:
+    """Return the factor that moves an end to where whole rounds end, and the share in step.
 
-    Threads whose starts are spread evenly end one after the other; threads in step, whose tasks all
-    take the same, end together after whole rounds. Of k rounds with a coefficient of variation c
-    the share ``exp(-2 * pi**2 * k * c**2)`` of the first harmonic of being in step is left (it is
-    the characteristic function of a normal phase), and by so much, on the logarithm, the interval
-    is moved. It keeps its width.
+    Threads whose starts are spread evenly end one after the other. Threads in step, whose tasks
+    are regular, end where a list scheduler that takes the tasks of all prefixes by turns ends. Of
+    k rounds with a coefficient of variation c the share ``exp(-2 * pi**2 * k * c**2)`` of the
+    first harmonic of being in step is left (the characteristic function of a normal phase). The
+    logarithm of the end is moved by that share of the way.
     """
-    waiting = [(name, kind) for name, kind in todo.kinds.items() if kind.count > 0]
-    if len(waiting) != 1 or not found.expected > 0:
-        return found
-    name, kind = waiting[0]
-    known = kind.estimate
-    if known is None or not known.completions or not known.mean > 0:
-        return found
-    if any(one.prefix != name for one in todo.running):
-        return found
-    variation = known.variance / known.mean**2
-    rounds, place = divmod(kind.count - 1, threads)
-    left = exp(-2 * pi**2 * (rounds + 1) * variation) if variation < 1 else 0.0
+    counts = {name: round(count) for name, count in level.counts.items() if round(count) > 0}
+    total = sum(counts.values())
+    if not total or not expected > 0:
+        return 1.0, 0.0
+    rounds = (total - 1) // threads
+    left = _share_in_step(counts, running, kinds, rounds)
     if left < _LEAST:
-        return found
-    free = sorted(residual(known, one.age) for one in todo.running)
-    free = [0.0] * (threads - len(free)) + free
-    end = max(free[place] + (rounds + 1) * known.mean, free[-1])
-    move = (end / found.expected) ** left
-    return Interval(
-        lower=found.lower * move, expected=found.expected * move, upper=found.upper * move
+        return 1.0, 0.0
+    free = sorted(
+        residual(kinds[one.prefix].estimate, one.age) for one in running for _ in range(one.count)
     )
+    free = [0.0] * (threads - len(free)) + free
+    end = _end(counts, kinds, free)
+    return (float((end / expected) ** left), left) if end > 0 else (1.0, 0.0)
+
+
+def _share_in_step(
+    counts: Mapping[str, int],
+    running: Sequence[Running],
+    kinds: Mapping[str, Kind],
+    rounds: int,
+) -> float:
+    """Return how much of being in step is left at the end; 0 where a prefix is not known."""
+    total, work, variance = sum(counts.values()), 0.0, 0.0
+    for name in {*counts, *(one.prefix for one in running)}:
+        estimate = kinds[name].estimate
+        if estimate is None or not estimate.completions or not estimate.mean > 0:
+            return 0.0
+        if estimate.variance >= estimate.mean**2:
+            return 0.0
+        work += counts.get(name, 0) * estimate.mean
+        variance += counts.get(name, 0) * estimate.variance
+    variation = variance / total / (work / total) ** 2
+    return exp(-2 * pi**2 * (rounds + 1) * variation)
+
+
+def _end(counts: Mapping[str, int], kinds: Mapping[str, Kind], free: list[float]) -> float:
+    """Return when a list scheduler ends that takes the prefixes by turns.
+
+    ``free`` says when each thread becomes free.
+    """
+    means = {name: _mean(kinds[name]) for name in counts}
+    total = sum(counts.values())
+    share = min(1.0, _MOST / total)
+    alone = {name: round(count * share) for name, count in counts.items()}
+    before = sum((counts[name] - alone[name]) * means[name] for name in counts) / len(free)
+    order = sorted(
+        ((place + 0.5) / count, means[name])
+        for name, count in alone.items()
+        for place in range(count)
+    )
+    heap = list(free)
+    heapq.heapify(heap)
+    for _, seconds in order:
+        heapq.heapreplace(heap, heap[0] + seconds)
+    return before + max(heap)
+
+
+def _mean(kind: Kind) -> float:
+    return kind.estimate.mean if kind.estimate is not None else kind.cost.mean

@@ -1,8 +1,8 @@
-"""What all tasks together need, by how long it has gone on."""
+"""What the tasks of one level need together, as functions of the time that has passed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,70 +10,113 @@ import numpy as np
 
 from taskmeter.distributions.grid import Floats
 from taskmeter.policies.duration_law import Lifetime
-from taskmeter.policies.workload import ToDo
+from taskmeter.policies.workload import Level, Running
 
-#: running attempts share this many ages, but at least this many a prefix
-_AGES: Final = 128
-_FEWEST_AGES: Final = 4
+#: the running attempts of a prefix on a level are grouped into at most this many ages
+_AGES: Final = 32
 #: the logarithm of a probability is no less
 _LEAST_LOG: Final = -30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over all tasks, at the points x of a grid of seconds."""
+class Sums:
+    """Sums over tasks, at the points x of a grid of seconds; rows for `TaskSums.of`."""
+
+    #: of the expected work that each does within x of its start
+    work: Floats
+    #: of the variances of that
+    variance: Floats
+    #: of the logarithm of the probability that each is done x after its start
+    logs: Floats
+
+    @classmethod
+    def of(cls, grid: Floats, above: Floats) -> Sums:
+        """Return the rows for tasks that outlast x with the probabilities ``above``."""
+        work = integral(grid, above)
+        return cls(
+            work=work,
+            variance=np.maximum(2 * integral(grid, above * grid) - work**2, 0.0),
+            logs=np.maximum(np.log1p(-np.minimum(above, 1 - 1e-15)), _LEAST_LOG),
+        )
+
+    @classmethod
+    def none(cls, grid: Floats) -> Sums:
+        """Return the sums over no task."""
+        return cls(*(np.zeros(grid.size) for _ in range(3)))
+
+    def weighted(self, counts: Floats) -> Sums:
+        """Return the sum over rows, so many tasks each."""
+        return Sums(counts @ self.work, counts @ self.variance, counts @ self.logs)
+
+    def __add__(self, other: Sums) -> Sums:
+        """Return the sums over both."""
+        return Sums(self.work + other.work, self.variance + other.variance, self.logs + other.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """The sums of one task of each prefix that has just started; a row a prefix."""
 
     grid: Floats
-    #: of the expected work that running attempts and those that start at once do within x
-    busy: Floats
-    #: of x times the expected work of the others when they start evenly within x
+    #: {prefix: row}
+    rows: Mapping[str, int]
+    sums: Sums
+    #: integrals of ``sums.work`` and ``sums.logs`` from 0 to x
     queued: Floats
-    #: of the variances of the work of all within x
-    spread: Floats
-    #: of the logarithm of the probability that those of ``busy`` are done by x
-    done: Floats
-    #: of the logarithm of that of the others, were they just to start, integrated over x
     later: Floats
 
+    @classmethod
+    def of(cls, lives: Mapping[str, Lifetime], grid: Floats) -> Fresh:
+        """Work them out once for all levels."""
+        above = np.array([life.above for life in lives.values()]).reshape(len(lives), grid.size)
+        sums = Sums.of(grid, above)
+        return cls(
+            grid=grid,
+            rows={name: row for row, name in enumerate(lives)},
+            sums=sums,
+            queued=integral(grid, sums.work),
+            later=integral(grid, sums.logs),
+        )
 
-def totals(todo: ToDo, lives: Mapping[str, Lifetime], grid: Floats, share: float) -> Totals:
-    """Add everything up; a share of what has not started starts at once."""
-    busy, queued, spread, done, later = (np.zeros(grid.size) for _ in range(5))
-    ages = {name: [0.0] for name in todo.kinds}
-    for one in todo.running:
-        ages[one.prefix].append(max(one.age, 0.0))
-    for name, kind in todo.kinds.items():
-        count = max(kind.count, 0)
-        grouped, sizes = _grouped(ages[name][1:], len(todo.kinds))
-        # rows are attempts that have just started and attempts of each age
-        above = np.vstack([lives[name].above, *(lives[name].after(age) for age in grouped)])
-        work = _integral(grid, above)
-        variance = np.maximum(2 * _integral(grid, above * grid) - work**2, 0.0)
-        logs = np.maximum(np.log1p(-np.minimum(above, 1 - 1e-15)), _LEAST_LOG)
-        weights = np.array([share * count, *sizes])
-        busy += weights @ work
-        done += weights @ logs
-        weights[0] = count
-        spread += weights @ variance
-        waits = (1 - share) * count
-        queued += waits * _integral(grid, work[0])
-        later += waits * _integral(grid, logs[0])
-    return Totals(grid, busy, queued, spread, done, later)
+    def counts(self, level: Level) -> Floats:
+        """Return how many tasks of each row a level has."""
+        counts = np.zeros(len(self.rows))
+        for name, count in level.counts.items():
+            counts[self.rows[name]] = max(count, 0.0)
+        return counts
 
 
-def _grouped(ages: list[float], prefixes: int) -> tuple[list[float], list[int]]:
-    """Return some ages, and how many attempts have about each."""
-    most = max(_AGES // prefixes, _FEWEST_AGES)
-    if len(ages) <= most:
-        return ages, [1] * len(ages)
-    parts = np.array_split(np.sort(ages), most)
-    return [float(part.mean()) for part in parts], [part.size for part in parts]
+def running_sums(running: Sequence[Running], lives: Mapping[str, Lifetime], grid: Floats) -> Sums:
+    """Return the sums over running attempts, from now on."""
+    by_prefix: dict[str, list[Running]] = {}
+    for attempt in running:
+        by_prefix.setdefault(attempt.prefix, []).append(attempt)
+    total = Sums.none(grid)
+    for name, attempts in by_prefix.items():
+        ages, counts = _grouped(attempts)
+        above = np.array([lives[name].after(age) for age in ages])
+        total = total + Sums.of(grid, above).weighted(counts)
+    return total
 
 
-def _integral(grid: Floats, values: Floats) -> Floats:
+def integral(grid: Floats, values: Floats) -> Floats:
     """Integrate from 0 along the last axis; below the grid the first value holds."""
     steps = np.diff(grid) * (values[..., 1:] + values[..., :-1]) / 2
-    found = np.zeros(values.shape)
-    np.cumsum(steps, axis=-1, out=found[..., 1:])
-    found += grid[0] * values[..., :1]
-    return found
+    sums = np.zeros(values.shape)
+    np.cumsum(steps, axis=-1, out=sums[..., 1:])
+    sums += grid[0] * values[..., :1]
+    return sums
+
+
+def _grouped(attempts: Sequence[Running]) -> tuple[list[float], Floats]:
+    """Return some ages, and how many attempts have about each; the oldest keep their own."""
+    ages = np.array([max(attempt.age, 0.0) for attempt in attempts])
+    counts = np.array([attempt.count for attempt in attempts], dtype=np.float64)
+    if ages.size <= _AGES:
+        return ages.tolist(), counts
+    order = np.argsort(ages)
+    ages, counts = ages[order], counts[order]
+    parts = [*np.array_split(np.arange(ages.size - _AGES // 4), _AGES - _AGES // 4)]
+    parts += [np.array([place]) for place in range(ages.size - _AGES // 4, ages.size)]
+    grouped = [float(np.average(ages[part], weights=counts[part])) for part in parts]
+    return grouped, np.array([counts[part].sum() for part in parts])

@@ -10,7 +10,8 @@ from typing import Any
 from taskmeter.attempts.attempt import Key
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.estimates import Forecasting
-from taskmeter.plugins.scheduler.remaining_work import LEFT, Outstanding, counted
+from taskmeter.plugins.scheduler.remaining_work import RemainingWork, counted
+from taskmeter.policies.levels import LEFT
 from taskmeter.protocol.names import LATE_OP, PROGRESS_OP
 from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
@@ -27,7 +28,9 @@ class Answers:
         Know what is expected, and what is left.
     """
 
-    def __init__(self, scheduler: Any, forecasting: Forecasting, outstanding: Outstanding) -> None:
+    def __init__(
+        self, scheduler: Any, forecasting: Forecasting, outstanding: RemainingWork
+    ) -> None:
         self._scheduler = scheduler
         self._forecasting = forecasting
         self._outstanding = outstanding

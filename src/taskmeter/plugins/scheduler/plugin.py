@@ -31,7 +31,7 @@ from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.fresh_messages import REFRESH_SECONDS, FreshMessages
 from taskmeter.plugins.scheduler.handlers import Answers
 from taskmeter.plugins.scheduler.receiver import Receiver
-from taskmeter.plugins.scheduler.remaining_work import Outstanding
+from taskmeter.plugins.scheduler.remaining_work import RemainingWork
 from taskmeter.plugins.scheduler.transition_hook import TransitionHook
 from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
 from taskmeter.plugins.worker.loader import make_loader
@@ -133,7 +133,7 @@ class SchedulerMeter(SchedulerPlugin):
             max_prefixes=settings.max_forecasts,
             steering=self.steering,
         )
-        self.outstanding = Outstanding(
+        self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
         )
         self.transferring = Transferring(scheduler, write=settings.bandwidth, errors=self.errors)
@@ -221,6 +221,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.__dict__.pop("transition", None)
         self.steering.stop()
         self.fresh.cancel()
+        self.outstanding.close()
         otlp, self.otlp = self.otlp, None
         if otlp is not None:
             asyncio.get_running_loop().run_in_executor(None, otlp.stop)
@@ -266,6 +267,11 @@ class SchedulerMeter(SchedulerPlugin):
             and self._receiver is not None
         ):
             contained(self.errors, "log_event", self.transits.workers.look)(monotonic())
+
+    def update_graph(self, scheduler: Any, *, tasks: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Note that a graph came."""
+        if self._receiver is not None and self.steering.mode != "off":
+            contained(self.errors, "update_graph", self.outstanding.update_graph)(tasks)
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
         """Say again that taskmeter is here: the scheduler has just forgotten all metadata."""
@@ -453,7 +459,7 @@ class SchedulerMeter(SchedulerPlugin):
             Of a worker to be, if that is known.
         """
         self.forecasting.update(monotonic())
-        found = self.outstanding.need(
+        found = await self.outstanding.need(
             target_seconds=target_seconds, threads_per_worker=threads_per_worker
         )
         return asdict(found)

@@ -1,56 +1,66 @@
-"""Outstanding: what is still to do, how long it will take, and how many workers it needs."""
+"""What is still to do, how long it will take, and how many workers it needs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import (
+    AsyncIterator,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
 from math import inf
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeVar
 
 from taskmeter.attempts.events import SECEDED
 from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.errors import count_error
+from taskmeter.estimation.estimates import Outlook
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.estimates import Forecasting, awaited
-from taskmeter.policies.calibration import Calibration, Interval
+from taskmeter.policies.calibration import Calibration, Calibrations, Prediction
 from taskmeter.policies.completion_time import Eta, eta
-from taskmeter.policies.cost import Cost, cost, residual
-from taskmeter.policies.scaling import Backlog, Load, Memory, Need, need
-from taskmeter.policies.workload import Kind, Running, ToDo
+from taskmeter.policies.cost import UNKNOWN_SECONDS
+from taskmeter.policies.graph_workload import Inventory, laid_out, load_of
+from taskmeter.policies.levels import LEFT, GraphLevels, LevelCount, bin_of
+from taskmeter.policies.scaling import Memory, Need, need
+from taskmeter.policies.workload import ToDo
 from taskmeter.snapshots.expected import Remaining
 
-#: The time that is left is worked out anew after so many seconds, when somebody asks for it ...
+T = TypeVar("T")
+
+#: The time left is worked out anew after so many seconds, when somebody asks for it ...
 FRESH_SECONDS = 1.0
 
 #: ... and after so many when nobody does.
 LOOK_SECONDS = 5.0
 
-#: So many prefixes are reckoned with one by one; those with the least work share one.
-MOST_KINDS = 40
+#: The event loop is held for so long at a time, and then others have it for so much longer.
+_SLICE_SECONDS = 0.005
+_PAUSE_SECONDS = 0.025
 
-#: Their name.
-_REST = "the rest"
+#: Things that are looked at before the clock is.
+_LOOKS_AT_CLOCK = 50
 
-#: The scheduler's states of tasks that have not ended.
-LEFT = ("waiting", "no-worker", "queued", "processing")
+#: A recount of levels may take this share of the time between two.
+_RECOUNT_SHARE = 0.02
 
-#: A prediction is judged when the batch is done; this many of one batch are.
-_PREDICTIONS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prediction:
-    """What was predicted of a batch, and when."""
-
-    at: float
-    raw: Interval
-    prefixes: frozenset[str]
+#: Predictions for fewer or more threads, by more than this factor, are not judged.
+_MOST_CHANGE = 2.0
 
 
-class Outstanding:
-    """Knows what is still to do.
+class RemainingWork:
+    """Knows what is still to do, and how far each task is from the end of its graph.
+
+    Nothing here holds the event loop for longer than some 5 ms: lists of tasks and of attempts are
+    read in slices, and the mathematics runs in a thread, on values that do not change.
 
     Parameters
     ----------
@@ -76,90 +86,125 @@ class Outstanding:
         self._account = account
         self._forecasting = forecasting
         self._errors = errors
+        self._levels = GraphLevels(scheduler.tasks)
         #: when it was last worked out how long everything will take, and what came of it
-        self._found: tuple[float, Remaining | None] = (-inf, None)
-        self._busy = False
-        self._task: asyncio.Future[None] | None = None
-        #: {prefixes of a batch: what became of predictions}
-        self._calibrations: dict[frozenset[str], Calibration] = {}
-        #: predictions of the batch in progress
-        self._predictions: list[_Prediction] = []
+        self._latest: tuple[float, Remaining | None] = (-inf, None)
+        self._refreshing: asyncio.Task[None] | None = None
+        self._levelling: asyncio.Task[None] | None = None
+        #: not before this instant are the levels counted anew
+        self._next_recount = -inf
+        self._calibrations = Calibrations()
+        #: when the load in progress began
+        self._began: float | None = None
         self._threads = 0
+        if scheduler.tasks:
+            # those that were there before
+            self.update_graph(list(scheduler.tasks))
+
+    # Levels
+
+    def update_graph(self, keys: Sequence[Hashable]) -> None:
+        """Note that tasks came, in O(1); their levels are found in slices, soon."""
+        self._levels.add(keys)
+        self._level()
+
+    @property
+    def busy(self) -> bool:
+        """Whether levels are being found."""
+        return self._levelling is not None and not self._levelling.done()
+
+    def _level(self) -> None:
+        if not self.busy:
+            self._levelling = asyncio.ensure_future(self._find_levels())
+
+    async def _find_levels(self) -> None:
+        try:
+            more = True
+            while more:
+                stop = perf_counter() + _SLICE_SECONDS
+                while more and perf_counter() < stop:
+                    more = self._levels.step()
+                await asyncio.sleep(_PAUSE_SECONDS)
+        except Exception:  # noqa: BLE001 (without levels the time left is that of a flat load)
+            count_error(self._errors, "levels")
+            self._levels = GraphLevels(self._scheduler.tasks)
+
+    def _recount(self, now: float) -> None:
+        """Have the levels counted anew, unless that would cost too much so soon."""
+        if now >= self._next_recount and self._levels.others:
+            seconds = self._levels.others * 1e-6
+            self._next_recount = now + seconds / _RECOUNT_SHARE
+            self._levels.recount()
+            self._level()
 
     # How long it will take
 
     def look(self, now: float) -> None:
         """Predict while there is work, and judge the predictions when it is done."""
-        if self._scheduler.total_nthreads != self._threads:
+        threads = self._scheduler.total_nthreads
+        if not _alike(threads, self._threads):
             # what was predicted of so many threads says nothing of another number
-            self._threads = self._scheduler.total_nthreads
-            self._predictions = []
+            self._threads = threads
+            self._calibrations.drop()
         if not self._is_left():
-            self._found = now, None
-            if self._predictions:
-                self._judge(self._forecasting.last_end)
-        elif now - self._found[0] >= LOOK_SECONDS and not self._busy:
-            self._busy = True
-            task = asyncio.ensure_future(self._look_again(now))
-            # the event loop itself remembers no task
-            self._task = task
+            self._end(now)
+            return
+        if self._began is None:
+            self._began = now
+        if now - self._latest[0] >= LOOK_SECONDS and not self.refreshing:
+            self._refreshing = asyncio.ensure_future(self._look_again(now))
+
+    def _end(self, now: float) -> None:
+        self._latest, self._began = (now, None), None
+        self._calibrations.judge(self._forecasting.last_end)
 
     async def _look_again(self, now: float) -> None:
         await self.refresh(now)
-        self._busy = False
 
-    def _due(self, now: float) -> bool:
-        """Predictions of one batch are spread over it: each when it is a third older."""
-        if not self._predictions:
-            return True
-        first, last = self._predictions[0].at, self._predictions[-1].at
-        return now - last > max(2 * FRESH_SECONDS, (last - first) / 3)
+    def close(self) -> None:
+        """End what is in progress."""
+        for task in (self._refreshing, self._levelling):
+            if task is not None:
+                task.cancel()
 
-    def _judge(self, end: float) -> None:
-        for prediction in self._predictions:
-            known = self._calibrations.get(prediction.prefixes, Calibration())
-            if end > prediction.at:
-                self._calibrations[prediction.prefixes] = known.after(
-                    prediction.raw, end - prediction.at
-                )
-        self._predictions = []
-        while len(self._calibrations) > MOST_KINDS:
-            del self._calibrations[next(iter(self._calibrations))]
+    @property
+    def refreshing(self) -> bool:
+        """Whether a prediction is being worked out unasked."""
+        return self._refreshing is not None and not self._refreshing.done()
 
     @property
     def latest(self) -> Remaining | None:
         """How long everything will take, as it was last worked out; None for nothing to do."""
-        return self._found[1]
+        return self._latest[1]
 
     async def refresh(self, now: float) -> Remaining | None:
-        """Work out how long everything will take, unless that was done within the last second.
+        """Return how long everything will take, worked out within the last second.
 
         Never raises: an error is counted, and then it cannot be told.
         """
         if not self._is_left():
-            self._found = now, None
+            self._latest = now, None
             return None
-        if now - self._found[0] < FRESH_SECONDS and self._found[1] is not None:
-            return self._found[1]
+        if now - self._latest[0] < FRESH_SECONDS and self._latest[1] is not None:
+            return self._latest[1]
         try:
-            return await self._refresh(now)
+            told = await self._refresh(now)
         except Exception:  # noqa: BLE001 (what is left is not worth a snapshot)
             count_error(self._errors, "remaining")
-            self._found = now, None
-            return None
+            told = None
+        self._latest = now, told
+        return told
 
     async def _refresh(self, now: float) -> Remaining | None:
-        todo = self.todo(now)
-        found = await self._predicted(todo)
-        if found is None:
-            self._found = now, None
+        self._recount(now)
+        predicted = await self._predicted(now, await self._inventory(now))
+        if predicted is None:
             return None
-        if self._due(now) and len(self._predictions) < _PREDICTIONS:
-            prefixes = frozenset(todo.kinds)
-            self._predictions.append(_Prediction(at=now, raw=found.raw, prefixes=prefixes))
-        told = self._told(now, todo, found)
-        self._found = now, told
-        return told
+        todo, found = predicted
+        self._calibrations.add(
+            Prediction(at=now, raw=found.raw, prefixes=frozenset(todo.kinds), passed=found.passed)
+        )
+        return self._told(now, todo, found)
 
     async def remaining_of(self, now: float, tasks: Collection[Any]) -> Remaining | None:
         """Return how long some tasks would take if they had the cluster for themselves.
@@ -167,58 +212,43 @@ class Outstanding:
         None while none of them is to be done, or if it cannot be told.
         """
         try:
-            todo = self.todo(now, tasks)
-            found = await self._predicted(todo)
+            predicted = await self._predicted(None, await self._inventory(now, tasks))
         except Exception:  # noqa: BLE001 (the counts are worth an answer)
             count_error(self._errors, "remaining")
             return None
-        return None if found is None else self._told(now, todo, found)
+        return None if predicted is None else self._told(now, *predicted)
 
-    async def _predicted(self, todo: ToDo) -> Eta | None:
-        """Predict, in a thread: it takes some ten milliseconds."""
-        if not _tasks(todo):
+    async def _predicted(self, now: float | None, inventory: Inventory) -> tuple[ToDo, Eta] | None:
+        """Predict, in a thread: it takes some ten milliseconds, or a hundred for a large graph."""
+        if not inventory.counts and not inventory.running:
             return None
-        calibration = self._calibrations.get(frozenset(todo.kinds))
-        threads = self._scheduler.total_nthreads
-        return await asyncio.to_thread(eta, todo, threads=threads, calibration=calibration)
+        elapsed = now - self._began if now is not None and self._began is not None else None
+        predict = partial(
+            _predict,
+            inventory,
+            self._forecasting.outlook,
+            self._calibrations.known,
+            unknown=self._unknown,
+            threads=self._scheduler.total_nthreads,
+            elapsed=elapsed,
+        )
+        return await asyncio.to_thread(predict)
 
-    def _told(self, now: float, todo: ToDo, found: Eta) -> Remaining:
+    def _told(self, now: float, todo: ToDo, predicted: Eta) -> Remaining:
         return Remaining(
-            lower=found.lower,
-            expected=found.expected,
-            upper=found.upper,
-            tasks=_tasks(todo),
-            at_least=found.at_least,
-            responsible=tuple(str(one.key) for one in found.responsible),
-            because=found.because,
+            lower=predicted.lower,
+            expected=predicted.expected,
+            upper=predicted.upper,
+            tasks=todo.waiting + todo.in_flight,
+            at_least=predicted.at_least,
+            responsible=tuple(str(one.key) for one in predicted.responsible),
+            because=predicted.because,
             idle_seconds=max(0.0, now - self._forecasting.last_end),
         )
 
-    def todo(self, now: float, tasks: Collection[Any] | None = None) -> ToDo:
-        """Return what is still to do, as a prediction wants it: of everything, or of some tasks."""
-        running = self._running(now)
-        counts = self._counts()
-        if tasks is not None:
-            chosen = {task.key for task in tasks}
-            running = tuple(one for one in running if one.key in chosen)
-            counts = counted(tasks)
-        runs: dict[str, int] = {}
-        for one in running:
-            runs[one.prefix] = runs.get(one.prefix, 0) + 1
-        estimates = self._forecasting.outlook.estimates
-        kinds = {}
-        for name, row in counts.items():
-            count = _not_started(row, runs.get(name, 0))
-            if count or name in runs:
-                kinds[name] = Kind(count=count, estimate=estimates.get(name), cost=self._cost(name))
-        for name in runs:
-            if name not in kinds:
-                kinds[name] = Kind(count=0, estimate=estimates.get(name), cost=self._cost(name))
-        return ToDo(kinds=_fewer(kinds, keep=set(runs)), running=running)
-
     # How many workers it needs
 
-    def need(self, *, target_seconds: float, threads_per_worker: float | None) -> Need:
+    async def need(self, *, target_seconds: float, threads_per_worker: float | None) -> Need:
         """Return how many workers it takes to be done within so many seconds.
 
         Parameters
@@ -229,93 +259,120 @@ class Outstanding:
             Of a worker to be; None if that is not known: then as those that are there, or 1.
         """
         scheduler = self._scheduler
+        inventory = await self._inventory(self._forecasting.now)
         workers = len(scheduler.workers)
         threads = scheduler.total_nthreads / workers if workers else threads_per_worker or 1
         used, limit = dask_internals.memory(scheduler)
-        return need(
-            self.load(),
-            target=target_seconds,
-            threads_per_worker=threads,
-            workers=workers,
-            memory=Memory(used=used, limit=limit),
-        )
+        outlook, unknown = self._forecasting.outlook, self._unknown
 
-    def load(self) -> Load:
-        """Return what is still to do, as scaling wants it."""
-        running = self._running(self._forecasting.now)
-        runs: dict[str, int] = {}
-        for one in running:
-            runs[one.prefix] = runs.get(one.prefix, 0) + 1
-        estimates = self._forecasting.outlook.estimates
-        backlog = {
-            name: Backlog(
-                runnable=_not_started(row, runs.get(name, 0)) - row.get("waiting", 0),
-                waiting=row.get("waiting", 0),
-                cost=self._cost(name),
+        def decide() -> Need:
+            return need(
+                load_of(inventory, outlook, unknown=unknown),
+                target=target_seconds,
+                threads_per_worker=threads,
+                workers=workers,
+                memory=Memory(used=used, limit=limit),
             )
-            for name, row in self._counts().items()
-            if _not_started(row, runs.get(name, 0))
-        }
-        return Load(
-            backlog=backlog,
-            residuals=tuple(residual(estimates.get(one.prefix), one.age) for one in running),
-        )
+
+        return await asyncio.to_thread(decide)
 
     # What both look at
 
+    async def _inventory(self, now: float, tasks: Collection[Any] | None = None) -> Inventory:
+        """Count what is still to do: of everything, or of some tasks."""
+        keys: set[Hashable] | None = None
+        counts: dict[str, dict[int, LevelCount]] = {}
+        if tasks is None:
+            async for prefix in _sliced(tuple(self._scheduler.task_prefixes.values())):
+                levels = self._levels.counts(prefix)
+                if levels:
+                    counts[prefix.name] = levels
+        else:
+            counts, keys = await self._counts_of(tasks)
+        running: dict[tuple[str, int], tuple[list[float], list[Hashable], list[str]]] = {}
+        known = self._scheduler.tasks
+        async for attempt in _sliced(self._attempts()):
+            task = known.get(attempt.key)
+            if task is not None and (keys is None or attempt.key in keys):
+                place = attempt.prefix, bin_of(self._levels.level(task))
+                ages, names, workers = running.setdefault(place, ([], [], []))
+                ages.append(max(0.0, now - attempt.start))
+                names.append(attempt.key)
+                workers.append(attempt.worker)
+        return Inventory(counts=counts, running=running)
+
+    async def _counts_of(
+        self, tasks: Collection[Any]
+    ) -> tuple[dict[str, dict[int, LevelCount]], set[Hashable]]:
+        """Return ``{prefix: {bin: count}}`` of some tasks, and the keys of those that are left."""
+        #: {(prefix, bin): [left, waiting, the most dependencies]}
+        rows: dict[tuple[str, int], list[int]] = {}
+        keys: set[Hashable] = set()
+        async for task in _sliced(tasks):
+            if task.state in LEFT:
+                keys.add(task.key)
+                place = task.group.prefix.name, bin_of(self._levels.level(task))
+                row = rows.setdefault(place, [0, 0, 0])
+                row[0] += 1
+                row[1] += task.state == "waiting"
+                row[2] = max(row[2], len(task.dependencies))
+        counts: dict[str, dict[int, LevelCount]] = {}
+        for (name, level), (left, waiting, fan_in) in rows.items():
+            count = LevelCount(left=left, waiting=waiting, fan_in=fan_in)
+            counts.setdefault(name, {})[level] = count
+        return counts, keys
+
+    def _attempts(self) -> Iterator[Attempt]:
+        """Iterate over the attempts that hold a slot of a worker."""
+        for attempt in awaited(self._scheduler, self._account):
+            if attempt.phase != SECEDED:
+                yield attempt
+
     def _is_left(self) -> bool:
-        return any(row.get(state) for row in self._counts().values() for state in LEFT)
-
-    def _counts(self) -> Mapping[str, Mapping[str, int]]:
-        return {
-            name: dask_internals.state_counts(prefix)
-            for name, prefix in self._scheduler.task_prefixes.items()
-        }
-
-    def _cost(self, prefix: str) -> Cost:
-        outlook = self._forecasting.outlook
-        unknown = getattr(self._scheduler, "UNKNOWN_TASK_DURATION", None) or 0.5
-        return cost(outlook.estimates.get(prefix), outlook.prior, unknown=unknown)
-
-    def _running(self, now: float) -> tuple[Running, ...]:
-        return tuple(
-            Running(prefix=a.prefix, key=a.key, worker=a.worker, age=max(0.0, now - a.start))
-            for a in awaited(self._scheduler, self._account)
-            if a.phase != SECEDED
+        return any(
+            prefix.states.get(state)
+            for prefix in self._scheduler.task_prefixes.values()
+            for state in LEFT
         )
 
+    @property
+    def _unknown(self) -> float:
+        return float(getattr(self._scheduler, "UNKNOWN_TASK_DURATION", None) or UNKNOWN_SECONDS)
 
-def _tasks(todo: ToDo) -> int:
-    return sum(kind.count for kind in todo.kinds.values()) + len(todo.running)
+
+def _predict(
+    inventory: Inventory,
+    outlook: Outlook,
+    calibrations: Mapping[frozenset[str], Calibration],
+    *,
+    unknown: float,
+    threads: int,
+    elapsed: float | None,
+) -> tuple[ToDo, Eta] | None:
+    todo = laid_out(inventory, outlook, unknown=unknown)
+    if not todo.waiting and not todo.running:
+        return None
+    calibration = calibrations.get(frozenset(todo.kinds), Calibration())
+    return todo, eta(todo, threads=threads, calibration=calibration, elapsed=elapsed)
+
+
+async def _sliced(items: Iterable[T]) -> AsyncIterator[T]:
+    """Iterate over many things, and let others have the event loop every few milliseconds."""
+    stop = perf_counter() + _SLICE_SECONDS
+    for number, item in enumerate(items):
+        yield item
+        if number % _LOOKS_AT_CLOCK == 0 and perf_counter() >= stop:
+            await asyncio.sleep(0)
+            stop = perf_counter() + _SLICE_SECONDS
+
+
+def _alike(threads: int, before: int) -> bool:
+    return before <= threads * _MOST_CHANGE and threads <= before * _MOST_CHANGE
 
 
 def counted(tasks: Collection[Any]) -> dict[str, Counter[str]]:
     """Return ``{prefix: {state: tasks}}`` of some tasks."""
-    found: dict[str, Counter[str]] = {}
+    rows: dict[str, Counter[str]] = {}
     for task in tasks:
-        found.setdefault(task.group.prefix.name, Counter())[task.state] += 1
-    return found
-
-
-def _not_started(row: Mapping[str, int], running: int) -> int:
-    there = sum(row.get(state, 0) for state in LEFT)
-    return max(0, there - running)
-
-
-def _fewer(kinds: dict[str, Kind], *, keep: set[str]) -> dict[str, Kind]:
-    """Let the kinds with the least work share one, where there are too many."""
-    if len(kinds) <= MOST_KINDS:
-        return kinds
-    order = sorted(
-        kinds, key=lambda name: (name not in keep, -kinds[name].count * kinds[name].cost.mean)
-    )
-    rest = [kinds[name] for name in order[MOST_KINDS:] if name not in keep]
-    found = {name: kinds[name] for name in order if name in keep or name in order[:MOST_KINDS]}
-    count = sum(kind.count for kind in rest)
-    if count:
-        mean = sum(kind.count * kind.cost.mean for kind in rest) / count
-        square = sum(kind.count * (kind.cost.variance + kind.cost.mean**2) for kind in rest) / count
-        error = sum((kind.count * kind.cost.standard_error) ** 2 for kind in rest) ** 0.5 / count
-        shared = Cost(mean=mean, variance=max(0.0, square - mean**2), standard_error=error)
-        found[_REST] = Kind(count=count, estimate=None, cost=shared)
-    return found
+        rows.setdefault(task.group.prefix.name, Counter())[task.state] += 1
+    return rows
