@@ -392,7 +392,7 @@ def test_a_worker_keeps_its_own_account_and_telling_it_takes_nothing_away(cluste
 
 def dead_weight(dask_worker):
     meter = dask_worker.plugins["taskmeter"]
-    return len(meter.recording._received), len(meter._live)
+    return meter.recording.waiting, len(meter.ledger)
 
 
 def test_workers_keep_nothing_of_tasks_that_have_gone(cluster):

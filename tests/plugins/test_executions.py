@@ -155,12 +155,12 @@ def test_a_cancelled_attempt_goes_on_until_its_thread_is_free(metered):  # case 
 
 def test_an_attempt_secedes(metered):
     task = metered.start(Task("k"), 0.0)
-    assert not metered.executions.any_seceded
+    assert not metered.executions.any_may_move
     task.state = "long-running"
     metered.worker.state.executing.discard(task)
     metered.worker.state.long_running.add(task)
     metered.executions.note("k", "executing", "long-running", 1.0)
-    assert metered.executions.any_seceded
+    assert metered.executions.any_may_move
     assert metered.ledger.phase("k", 1) == SECEDED
     metered.finish(task, "memory", "memory", 3.0, start="long-running")
     totals = metered.ledger.changes(3.0).totals["p"]
@@ -194,11 +194,11 @@ def test_what_is_in_flight_already_counts_from_now_on_and_keeps_its_age(metered)
 
 def test_an_executor_is_free_when_dask_saw_the_code_end(metered):  # case T1
     task = metered.start(Task("k"), 0.0)
-    assert metered.executions.freed_at("default") == 0.0
+    assert metered.executions.got_thread_at("default", 9.0) == 0.0
     task.ran(1.0)
     metered.finish(task, "memory", "memory", 5.0)
-    assert 1.0 <= metered.executions.freed_at("default") <= 5.0
-    assert metered.executions.freed_at("another") == 0.0
+    assert 1.0 <= metered.executions.got_thread_at("default", 9.0) <= 5.0
+    assert metered.executions.got_thread_at("another", 9.0) == 0.0
 
 
 def test_transitions_of_tasks_that_are_not_in_flight_mean_nothing(metered):

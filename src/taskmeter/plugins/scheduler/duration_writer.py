@@ -1,14 +1,15 @@
 """Steering: gives Dask our mean durations in place of its own moving average, where that is wanted.
 
 Dask has one attribute for what a task of a prefix is expected to take. It is written after each
-task that ended, right after Dask has put its own average there, and after each message of a worker,
-since a heartbeat may have reset it. Where anything goes wrong it is written no more, and Dask's own
+task that ended, right after Dask has put its own average there, and after each heartbeat, which may
+have reset it. Where anything goes wrong it is written no more, and Dask's own
 average resumes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from taskmeter.errors import count_error, logger
@@ -57,7 +58,29 @@ class Steering:
         except Exception:  # noqa: BLE001 (Dask's own average is better than a wrong one)
             self._fail()
 
-    def after_message(self, worker_state: Any) -> None:
+    def around_heartbeats(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a handler of heartbeats that writes again what the heartbeat has reset.
+
+        Dask forgets a prefix's average as soon as a heartbeat tells of a task that has run for more
+        than twice as long.
+
+        Parameters
+        ----------
+        handler
+            Dask's own, whose answer is returned whatever happens here.
+        """
+
+        @functools.wraps(handler)
+        def heartbeat(*args: Any, **kwargs: Any) -> Any:
+            answer = handler(*args, **kwargs)
+            worker_state = self._scheduler.workers.get(kwargs.get("address"))
+            if worker_state is not None:
+                self.after_heartbeat(worker_state)
+            return answer
+
+        return heartbeat
+
+    def after_heartbeat(self, worker_state: Any) -> None:
         """Write again what Dask has reset because a task runs for long."""
         if not self.means:
             return

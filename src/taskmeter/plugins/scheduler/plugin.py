@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
@@ -49,6 +50,9 @@ from taskmeter.protocol.names import (
 from taskmeter.protocol.wire import pack_snapshot
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.version import __version__
+
+#: The scheduler's own handler of heartbeats, behind which durations are written again.
+HEARTBEAT_OP = "heartbeat_worker"
 
 #: A worker has this many heartbeats' time for its first message, then it counts as unmetered.
 GRACE_INTERVALS = 4
@@ -159,12 +163,15 @@ class SchedulerMeter(SchedulerPlugin):
         )
         scheduler.extensions[EXTENSION] = receiver
         scheduler.stream_handlers[STREAM_OP] = receiver.take
-        self._handlers = {
+        self._handlers: dict[str, Any] = {
             SNAPSHOT_OP: self.serve_snapshot,
             UNINSTALL_OP: self.uninstall,
             NEED_OP: self.serve_need,
             **self.answers.handlers,
         }
+        heartbeat = scheduler.handlers.get(HEARTBEAT_OP)
+        if self.steering.mode == "on" and heartbeat is not None:
+            self._handlers[HEARTBEAT_OP] = self.steering.around_heartbeats(heartbeat)
         scheduler.handlers.update(self._handlers)
         exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
@@ -232,6 +239,8 @@ class SchedulerMeter(SchedulerPlugin):
         for operation, handler in self._handlers.items():
             if handlers.get(operation) == handler:
                 del handlers[operation]
+                if operation == HEARTBEAT_OP:
+                    handlers[operation] = inspect.unwrap(handler)
         self.scheduler.task_metadata.pop(METADATA_KEY, None)
         if self._mount is not None:
             contained(self.errors, "unmount", self._mount.unmount)()
@@ -299,7 +308,6 @@ class SchedulerMeter(SchedulerPlugin):
         if ws is not None:
             self.transferring.take(address, message.samples)
             self.transferring.after_message(now)
-            self.steering.after_message(ws)
 
     def _joined(self, address: str) -> None:
         now = monotonic()

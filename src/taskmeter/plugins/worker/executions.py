@@ -8,7 +8,7 @@ from typing import Any
 from distributed.metrics import time
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.attempts.events import SECEDED, Ended, Moved, Started, Wanted
+from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Ended, Moved, Started, Wanted
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.attempts.names import bounded
 from taskmeter.plugins import dask_internals
@@ -60,6 +60,8 @@ class Executions:
         self._ledger = ledger
         self._recording = recording
         self._live: dict[Key, Execution] = {}
+        #: when threads were last looked at
+        self.looked = 0.0
         #: {executor: when it was last seen to be done with an attempt}
         self._freed: dict[str, float] = {}
 
@@ -77,14 +79,17 @@ class Executions:
         """Return the attempts in flight by key, in the order they were started."""
         return self._live.items()
 
-    def freed_at(self, executor: str) -> float:
-        """Return when an executor was last done with an attempt, so that it began with another."""
-        return self._freed.get(executor, 0.0)
-
     @property
-    def any_seceded(self) -> bool:
-        """Whether an attempt in flight has seceded, and may rejoin at any time."""
-        return any(live.seceded for live in self._live.values())
+    def any_may_move(self) -> bool:
+        """Whether an attempt in flight may get a thread, or rejoin, and nobody would tell."""
+        return any(
+            live.seceded or self._ledger.phase(key, live.run_id) == WAITING
+            for key, live in self._live.items()
+        )
+
+    def got_thread_at(self, executor: str, now: float) -> float:
+        """Return when an attempt that waited for a thread of an executor got it, before `now`."""
+        return min(now, max(self.looked, self._freed.get(executor, 0.0)))
 
     def take_over(self, now: float) -> None:
         """Begin with what is in flight already, which is counted from now on."""
@@ -168,6 +173,9 @@ class Executions:
     def end(self, ended: Execution, now: float) -> None:
         """Note that an attempt's code stopped; as Dask measured it in its thread, if it did."""
         del self._live[ended.key]
+        if self._ledger.phase(ended.key, ended.run_id) == WAITING:
+            at = self.got_thread_at(ended.executor, now)
+            self._ledger.handle(Moved(key=ended.key, run_id=ended.run_id, phase=COMPUTING, at=at))
         self._freed[ended.executor] = now
         task = dask_internals.worker_task(self._worker, ended.key)
         span = None
@@ -176,7 +184,7 @@ class Executions:
         began = seconds = None
         if span is not None:
             began_wall, seconds = span
-            began = max(ended.hooked, min(now, now - (time() - began_wall)))
+            began = min(now, now - (time() - began_wall))
             self._freed[ended.executor] = min(now, max(ended.hooked, began + seconds))
         told = self._ledger.is_told(ended.key, ended.run_id)
         length = self._ledger.handle(

@@ -104,8 +104,9 @@ class WorkerMeter(WorkerPlugin):
         self.export = MonotoneExport()
         self._cpu = CpuClocks()
         self._executions.take_over(now)
-        #: when threads were last looked at, and how many rejoined attempts there were
-        self._looked, self._rejoined = now, 0
+        self._executions.looked = now
+        #: attempts that rejoined, as of the last look
+        self._rejoined = 0
         self._next_message = 0.0
         worker.handlers[FLUSH_OP] = self.serve_flush
         self._ticking = PeriodicCallback(contained(self.errors, "tick", self._tick), TICK_MS)
@@ -169,7 +170,7 @@ class WorkerMeter(WorkerPlugin):
             threads = dask_internals.threads_of_tasks(self.worker)
             self._move(threads, now)
             self._read_cpu(threads, now)
-        self._looked = now
+        self._executions.looked = now
         self._note_threads(now)
 
     def _move(self, threads: dict[Key, int], now: float) -> None:
@@ -203,10 +204,10 @@ class WorkerMeter(WorkerPlugin):
             else:
                 at = now
                 if before == WAITING:
-                    at = min(now, max(self._looked, self._executions.freed_at(live.executor)))
+                    at = self._executions.got_thread_at(live.executor, now)
                 elif before == SECEDED:
                     # it rejoined some time since the last look
-                    at = (self._looked + now) / 2
+                    at = (self._executions.looked + now) / 2
                 live.begun = True
                 ledger.handle(Moved(key=attempt.key, run_id=live.run_id, phase=phase, at=at))
             live.seceded |= phase == SECEDED
@@ -266,7 +267,7 @@ class WorkerMeter(WorkerPlugin):
         now = monotonic()
         if now >= self._next_message:
             self._send(now)
-        elif self._executions.any_seceded:
+        elif self._executions.any_may_move:
             self._look(now)
 
     def _send(self, now: float) -> None:

@@ -99,6 +99,11 @@ class Recording:
 
     # Waits
 
+    @property
+    def waiting(self) -> int:
+        """How many tasks came to the worker and have not started."""
+        return len(self._received)
+
     def received(self, key: Key, now: float) -> None:
         """Note that a task came to the worker."""
         self._received[key] = now
