@@ -23,10 +23,13 @@ class SimulatedMeter:
         The beginning, on the clock that all instants are told on.
     nthreads
         Threads of the worker.
+    measuring
+        Record what is measured of each attempt, too.
     """
 
-    def __init__(self, name: str, at: float, nthreads: int) -> None:
+    def __init__(self, name: str, at: float, nthreads: int, *, measuring: bool = True) -> None:
         self.samples = SampleBuffers()
+        self._measuring = measuring
         self._ledger = AttemptLedger()
         self._nthreads = nthreads
         self._threads = Integral(at, self._states())
@@ -57,7 +60,7 @@ class SimulatedMeter:
             Ended(key=key, run_id=run_id, outcome=outcome, at=at, seconds=seconds)
         )
         self._threads.change(self._states(), at)
-        if length is not None and outcome in {"ok", "failed"}:
+        if self._measuring and length is not None and outcome in {"ok", "failed"}:
             self.samples.attempt(
                 key=key,
                 run_id=run_id,
