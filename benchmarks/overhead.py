@@ -56,7 +56,7 @@ class Kind:
     plugin: str = "taskmeter"
     occupancy: bool = False
     durations: str = "off"
-    messages: bool = True
+    attempts: bool = True
     samples: bool = True
 
 
@@ -69,8 +69,9 @@ EVERYTHING: Final = Kind(name="everything", occupancy=True, durations="shadow")
 PARTS: Final = (
     SCHEDULER,
     EMPTY_PLUGIN,
-    Kind(name="+ hook", messages=False),
-    Kind(name="+ messages", samples=False),
+    # messages come, but say nothing
+    Kind(name="+ hook", attempts=False),
+    Kind(name="+ attempts", samples=False),
     Kind(name="+ samples"),
     Kind(name="+ occupancy", occupancy=True),
     Kind(name="+ estimates", occupancy=True, durations="shadow"),
@@ -84,9 +85,10 @@ class Empty(SchedulerPlugin):
 class Load:
     """Runs blocks of tasks on one scheduler."""
 
-    def __init__(self, cluster: SimulatedCluster, *, metered: bool) -> None:
+    def __init__(self, cluster: SimulatedCluster, *, attempts: bool) -> None:
         self.cluster = cluster
-        self.metered = metered
+        #: the messages tell of attempts
+        self.attempts = attempts
 
     def block(self, tasks: int) -> tuple[float, float]:
         """Run so many tasks; return the seconds that took, and those of what a timer does."""
@@ -100,15 +102,17 @@ class Load:
         for at in range(0, len(batches), third):
             *before, last = batches[at : at + third]
             seconds += seconds_of(self._run, before, last)
-            cluster.note()
-            if cluster.metered:
+            if self.attempts:
+                cluster.note()
+            if cluster.meters:
                 seconds += seconds_of(cluster.receive, cluster.messages())
             seconds += seconds_of(cluster.finish, last)
-        cluster.note()
+        if self.attempts:
+            cluster.note()
         for address in cluster.addresses:
             seconds += seconds_of(cluster.heartbeat, address)
         timer = cluster.scheduler.periodic_callbacks.get("taskmeter")
-        return seconds, seconds_of(timer.callback) if self.metered else 0.0
+        return seconds, seconds_of(timer.callback) if cluster.meters else 0.0
 
     def _run(self, batches: list[list[str]], last: list[str]) -> None:
         for batch in batches:
@@ -138,8 +142,7 @@ async def make(kind: Kind, *, bare: bool) -> Load:
     # the first messages: all workers are metered from here on
     if metered:
         cluster.receive(cluster.messages())
-    cluster.metered = metered and kind.messages
-    return Load(cluster, metered=metered)
+    return Load(cluster, attempts=metered and kind.attempts)
 
 
 def per_task(times: list[tuple[float, float]], tasks: int) -> float:

@@ -155,7 +155,6 @@ class SimulatedCluster:
         measuring: bool = True,
     ) -> None:
         self.scheduler = scheduler
-        self.metered = metered
         self.measuring = measuring
         self.addresses = [add_worker(scheduler, n, nthreads) for n in range(workers)]
         #: {address: its meter}
@@ -234,8 +233,6 @@ class SimulatedCluster:
 
     def note(self) -> None:
         """Let the meters know what ran and what runs."""
-        if not self.metered:
-            return
         now = monotonic()
         for key, (worker, run_id) in self._ended.items():
             meter, prefix = self.meters[worker], key.rsplit("-", 1)[0]

@@ -428,7 +428,11 @@ class ClusterAccount:
 
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""
-        self.distributions.record(series._replace(prefix=self.admit(series.prefix)), value)
+        self.recorder(series)(value)
+
+    def recorder(self, series: Series) -> Callable[[float], None]:
+        """Return the function that records one value of a series that is measured here."""
+        return self.distributions.recorder(series._replace(prefix=self.admit(series.prefix)))
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that went wrong."""

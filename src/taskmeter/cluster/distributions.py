@@ -184,6 +184,10 @@ class Distributions:
         """Record a value that was measured here."""
         self._prefixes.record(series, value)
 
+    def recorder(self, series: Series) -> Callable[[float], None]:
+        """Return the function that records one value of a series that is measured here."""
+        return self._prefixes.recorder(series)
+
     def depart(self, worker: str) -> None:
         """Forget the pairs of a worker that went away; the totals stay."""
         for key in self._by_pair:

@@ -68,6 +68,7 @@ class WorkerStates:
 
     def __init__(self, scheduler: Any, at: float) -> None:
         self._scheduler = scheduler
+        self._idle, self._saturated = scheduler.idle, scheduler.saturated
         self._at = at
         #: how many are idle and how many saturated, as of the last look
         self.idle = self.saturated = 0
@@ -79,7 +80,7 @@ class WorkerStates:
 
     def look_at_tasks(self, t: float) -> None:
         """Note how many are idle and saturated, ``t`` seconds after the beginning: in no time."""
-        idle, saturated = len(self._scheduler.idle), len(self._scheduler.saturated)
+        idle, saturated = len(self._idle), len(self._saturated)
         self._idle_moments += (self.idle - idle) * t
         self._saturated_moments += (self.saturated - saturated) * t
         self.idle, self.saturated = idle, saturated
