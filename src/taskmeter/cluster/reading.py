@@ -123,6 +123,7 @@ def read(
         worker_versions=facts.worker_versions,
         late=facts.late,
         remaining=facts.remaining,
+        loop_turns=facts.loop_turns,
         reported_at=reported_at,
     )
 
