@@ -6,7 +6,7 @@ What a worker and its meter do costs the scheduler nothing, so it is done betwee
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic, thread_time
 from typing import Any
 
@@ -142,6 +142,8 @@ class SimulatedCluster:
         The workers have meters.
     measuring
         The meters also record what a worker measures of each task.
+    clock
+        The meters' clock.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class SimulatedCluster:
         prefixes: Sequence[str],
         metered: bool,
         measuring: bool = True,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.scheduler = scheduler
         self.measuring = measuring
@@ -160,7 +163,7 @@ class SimulatedCluster:
         #: {address: its meter}
         self.meters: Mapping[str, SimulatedMeter] = {}
         if metered:
-            now = monotonic()
+            now = clock()
             self.meters = {
                 address: SimulatedMeter(f"meter of {address}", now, nthreads, measuring=measuring)
                 for address in self.addresses
@@ -170,6 +173,7 @@ class SimulatedCluster:
         self._ended: dict[str, tuple[str, int]] = {}
         #: keys of `running` that the meters know
         self._started: set[str] = set()
+        self._clock = clock
         self._prefixes = prefixes
         self._serial = 0
         self._random = random.Random(0)
@@ -233,7 +237,7 @@ class SimulatedCluster:
 
     def note(self) -> None:
         """Let the meters know what ran and what runs."""
-        now = monotonic()
+        now = self._clock()
         for key, (worker, run_id) in self._ended.items():
             meter, prefix = self.meters[worker], key.rsplit("-", 1)[0]
             length = 0.01 * self._random.lognormvariate(0, 1)
@@ -251,10 +255,11 @@ class SimulatedCluster:
                 self._started.add(key)
                 self.meters[worker].start(key, key.rsplit("-", 1)[0], run_id, now)
 
-    def messages(self) -> list[tuple[str, bytes]]:
-        """Return the next message of each worker."""
-        now = monotonic()
-        return [(address, meter.message(now)) for address, meter in self.meters.items()]
+    def messages(self, workers: Iterable[str] | None = None) -> list[tuple[str, bytes]]:
+        """Return the next message of each worker, or of some of them."""
+        now = self._clock()
+        workers = self.meters if workers is None else workers
+        return [(address, self.meters[address].message(now)) for address in workers]
 
     def receive(self, messages: Sequence[tuple[str, bytes]]) -> None:
         """Let the scheduler take messages."""
