@@ -38,11 +38,11 @@ from typing import Any
 import dask
 from distributed.scheduler import heartbeat_interval
 
+from decisions.virtual_cluster.clock import Clock, virtual_time
 from simulated_scheduler import SimulatedCluster, close, install, make_scheduler, run_spec
 from taskmeter.config import Settings
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.worker.plugin import MESSAGES_A_HEARTBEAT
-from decisions.virtual_cluster.clock import Clock, virtual_time
 
 #: The simulation goes in steps of so many seconds.
 STEP_SECONDS = 0.1

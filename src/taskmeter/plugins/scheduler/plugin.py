@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import asdict
 from functools import partial
 from time import monotonic
@@ -413,15 +412,16 @@ class SchedulerMeter(SchedulerPlugin):
     def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
         states = self.transits
         states.workers.look(now)
+        seconds, counts = states.tasks.read(now - states.at) if states.occupancy else ({}, {})
         return SchedulerFacts(
             workers=self._workers() if details else (),
             errors={**self.errors, **(self.otlp.errors if self.otlp is not None else {})},
-            state_seconds=states.tasks.seconds(now - states.at) if states.occupancy else {},
-            states=states.tasks.counts() if states.occupancy else {},
+            state_seconds=seconds,
+            states=counts,
             recomputed=dict(states.lost_results.seconds),
             worker_state_seconds=states.workers.seconds(now),
             worker_states=states.workers.counts(),
-            worker_versions=self._worker_versions(),
+            worker_versions={v: n for v, n in self.account.versions.items() if n or not v},
             expected=self.forecasting.expected(),
             late_total=self.forecasting.late_total,
             late=self.forecasting.late(),
@@ -429,12 +429,6 @@ class SchedulerMeter(SchedulerPlugin):
             loop_turns=self.turns.read(),
             transfer_model=contained(self.errors, "transfers", self.transferring.model)(now),
         )
-
-    def _worker_versions(self) -> Counter[str]:
-        metered = (w for w in self.account.workers.values() if w.meter and not w.estimated)
-        versions = Counter(worker.version for worker in metered)
-        versions[""] += len(self.account.workers) - versions.total()
-        return versions
 
     def _workers(self) -> tuple[WorkerStatus, ...]:
         return tuple(
