@@ -33,19 +33,17 @@ import statistics
 import sys
 import weakref
 from time import monotonic, perf_counter, thread_time
-from types import SimpleNamespace
 from typing import Any
 
 import dask
 import numpy as np
 from distributed import Scheduler
-from taskmeter.protocol.report import Reporter
 
-from overhead import add_worker, run_spec
-from taskmeter.attempts.ledger import AttemptLedger
+from simulated_meter import SimulatedMeter
+from simulated_scheduler import ACTIVITIES, add_worker, close, install, run_spec
 from taskmeter.dashboard import application, snapshot_cache
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.protocol.sample_buffers import Samples
+from taskmeter.protocol.names import STREAM_OP
 from taskmeter.protocol.series import (
     DURATION,
     ON_WORKER,
@@ -55,10 +53,8 @@ from taskmeter.protocol.series import (
     WAIT,
     Series,
 )
-from taskmeter.protocol.wire import pack, pack_parcel
 
 RUNNING_A_WORKER = 2
-ACTIVITIES = ("thread-cpu", "thread-noncpu", "executor", "other")
 #: A session is discarded so long after its page was closed: Bokeh's setting, and some patience.
 EXPIRES_SECONDS = 40
 
@@ -76,29 +72,24 @@ session.close()
 """
 
 
-def fill(
-    scheduler: Scheduler, meter: SchedulerMeter, prefixes: int, tasks: int, workers: int
-) -> None:
-    """Let every worker report its part of the tasks."""
+def fill(scheduler: Scheduler, prefixes: int, tasks: int, workers: int) -> None:
+    """Let every worker tell of its part of the tasks."""
     rng = np.random.default_rng(5)
     names = [f"some_function_of_mine_{n}" for n in range(prefixes)]
     scales = rng.lognormal(-2, 1.5, prefixes)
-    addresses = [f"tcp://127.0.0.1:{10_000 + n}" for n in range(workers)]
+    addresses = [add_worker(scheduler, n, RUNNING_A_WORKER) for n in range(workers)]
     for number, address in enumerate(addresses):
-        add_worker(scheduler, address, number)
-        meter.add_worker(scheduler, address)
-    for number, address in enumerate(addresses):
-        ledger, samples = AttemptLedger(), Samples(f"meter-{number}")
         now = monotonic()
+        simulated = SimulatedMeter(f"meter-{number}", now - 60, RUNNING_A_WORKER)
+        samples = simulated.samples
         for n in range(number, tasks, workers):
             name = names[n % prefixes]
             length = float(scales[n % prefixes] * rng.lognormal(0, 0.8))
             key = f"{name}-{n:08x}"
-            ledger.start(key, 1, name, now - length)
-            ledger.end(key, 1, "ok" if n % 50 else "failed", now, length)
-            samples.attempt(
-                key=key, prefix=name, group=name, start=now - length, stop=now, seconds=length,
-                ok=n % 50 > 0, output_bytes=float(rng.lognormal(12, 2)),
+            simulated.start(key, name, 1, now - length)
+            simulated.end(
+                key, 1, now, outcome="ok" if n % 50 else "failed", seconds=length,
+                output_bytes=float(rng.lognormal(12, 2)),
             )  # fmt: skip
             samples.record(Series(WAIT, name, ON_WORKER), length / 3)
             for activity in ACTIVITIES:
@@ -109,16 +100,12 @@ def fill(
             samples.record(Series(TRANSFER_SECONDS, "", str(source)), seconds)
             samples.record(Series(TRANSFER_BANDWIDTH, "", str(source)), size / seconds)
         for n in range(RUNNING_A_WORKER):
-            key = f"running-{number}-{n}"
-            ledger.start(key, 1, names[(number * 7 + n) % prefixes], now - 60)
-            scheduler.tasks[key] = SimpleNamespace(
-                processing_on=scheduler.workers[address], run_id=1
-            )
-        meter.receive(address, pack(Reporter(ledger, f"meter-{number}").report(now, version="0")))
-        parcel = samples.parcel(now)
-        assert parcel is not None
-        meter.measure(address, pack_parcel(parcel))
-    assert run_spec("any") is not None
+            name = names[(number * 7 + n) % prefixes]
+            key = f"{name}-{number}x{n}"
+            simulated.start(key, name, 1, now - 60)
+            task = scheduler.new_task(key, run_spec(key), "released")
+            task.processing_on, task.run_id = scheduler.workers[address], 1
+        scheduler.stream_handlers[STREAM_OP](worker=address, data=simulated.message(now))
 
 
 async def go_on(meter: SchedulerMeter, prefixes: int) -> None:
@@ -126,7 +113,7 @@ async def go_on(meter: SchedulerMeter, prefixes: int) -> None:
     rng = np.random.default_rng(6)
     while True:
         for n, length in enumerate(rng.lognormal(-2, 1, prefixes).tolist()):
-            meter.fleet.record(Series(DURATION, f"some_function_of_mine_{n}", "compute"), length)
+            meter.account.record(Series(DURATION, f"some_function_of_mine_{n}", "compute"), length)
         await asyncio.sleep(1)
 
 
@@ -217,11 +204,9 @@ class Yielded:
 async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict[str, float]:
     watched = Watched()
     scheduler = await Scheduler(port=0, dashboard=True, dashboard_address=":0", validate=False)
-    meter = SchedulerMeter()
-    await meter.start(scheduler)
-    scheduler.add_plugin(meter)
-    fill(scheduler, meter, prefixes, tasks, workers)
-    while meter.fleet.measurements.fold(500):
+    meter = await install(scheduler)
+    fill(scheduler, prefixes, tasks, workers)
+    while meter.account.distributions.fold(500):
         await asyncio.sleep(0)
     snapshot = meter.snapshot()
     done = sum(p.durations["compute"].count for p in snapshot.prefixes.values())
@@ -271,9 +256,8 @@ async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict
     left = sum(page() is not None for page in watched.pages)
     readers = meter._remove_pages.__self__._feed.readers
     going_on.cancel()
-    scheduler.workers.clear()
     scheduler.tasks.clear()
-    await scheduler.close()
+    await close(scheduler)
     assert not callbacks, "a callback remains"
     assert not left, "a page remains in memory"
     assert not readers, "a page still reads"

@@ -33,17 +33,15 @@ import statistics
 import sys
 from collections.abc import Callable
 from time import monotonic, perf_counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from distributed import Scheduler
 from distributed.http.scheduler.prometheus.core import COLLECTORS
 from prometheus_client import CollectorRegistry, generate_latest
-from taskmeter.protocol.report import Reporter
 
-from overhead import add_worker, run_spec
-from taskmeter.attempts.ledger import AttemptLedger
+from simulated_meter import SimulatedMeter
+from simulated_scheduler import add_worker, close, install, make_scheduler, run_spec
 from taskmeter.config import Settings
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
@@ -51,7 +49,7 @@ from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF, TEXT
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.plugins.http import mount
 from taskmeter.plugins.scheduler.plugin import SchedulerMeter
-from taskmeter.protocol.wire import pack
+from taskmeter.protocol.names import STREAM_OP
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import PrefixStats, SlowAttempt
 
@@ -62,42 +60,39 @@ RUNNING_A_WORKER = 2
 STATES = ("released", "waiting", "processing", "memory", "forgotten")
 
 
-def report(names: list[str], number: int) -> bytes:
-    """What one worker says: some prefixes are done, tasks of others run."""
-    ledger = AttemptLedger()
+def message(names: list[str], number: int) -> bytes:
+    """Return what one worker says: some prefixes are done, tasks of others run."""
     now = monotonic()
+    meter = SimulatedMeter(f"meter-{number}", now - 60, RUNNING_A_WORKER, measuring=False)
     for n in range(PREFIXES_A_WORKER):
         name = names[(number * PREFIXES_A_WORKER + n) % len(names)]
-        ledger.start(f"{name}-{number}", 1, name, now - 1)
-        ledger.end(f"{name}-{number}", 1, "ok", now)
+        meter.start(f"{name}-{number}", name, 1, now - 1)
+        meter.end(f"{name}-{number}", 1, now)
     for n in range(RUNNING_A_WORKER):
-        ledger.start(key(number, n), 1, names[(number * 7 + n) % len(names)], now - 60)
-    return pack(Reporter(ledger, f"meter-{number}").report(now, version="0.1.0"))
+        meter.start(*running(names, number, n), 1, now - 60)
+    return meter.message(now)
 
 
-def key(worker: int, n: int) -> str:
-    return f"running-{worker}-{n}"
+def running(names: list[str], worker: int, n: int) -> tuple[str, str]:
+    """Return (key, prefix) of a task that runs."""
+    name = names[(worker * 7 + n) % len(names)]
+    return f"{name}-{worker}x{n}", name
 
 
 async def fill(scheduler: Scheduler, prefixes: int, workers: int) -> SchedulerMeter:
-    meter = SchedulerMeter()
-    await meter.start(scheduler)
-    scheduler.add_plugin(meter)
+    meter = await install(scheduler)
     names = [f"some_function_of_mine_{n}" for n in range(prefixes)]
     for name in names:
         task = scheduler.new_task(f"{name}-0", run_spec(f"{name}-0"), "released")
         # What Dask's page shows of a prefix that has run.
         task.prefix.state_counts.update(dict.fromkeys(STATES, 1))
     for number in range(workers):
-        address = f"tcp://127.0.0.1:{10_000 + number}"
-        add_worker(scheduler, address, number)
-        meter.add_worker(scheduler, address)
+        address = add_worker(scheduler, number, RUNNING_A_WORKER)
         for n in range(RUNNING_A_WORKER):
-            # The scheduler waits for it there: all that taskmeter looks at.
-            scheduler.tasks[key(number, n)] = SimpleNamespace(
-                processing_on=scheduler.workers[address], run_id=1
-            )
-        meter.receive(address, report(names, number))
+            key, _ = running(names, number, n)
+            task = scheduler.new_task(key, run_spec(key), "released")
+            task.processing_on, task.run_id = scheduler.workers[address], 1
+        scheduler.stream_handlers[STREAM_OP](worker=address, data=message(names, number))
     return meter
 
 
@@ -118,7 +113,7 @@ def pages(scheduler: Scheduler, meter: SchedulerMeter, prefixes: int) -> dict[st
 
 
 async def measure(prefixes: int, workers: int, rounds: int) -> dict[str, float]:
-    scheduler = await Scheduler(port=0, dashboard=False, dashboard_address=":0", validate=False)
+    scheduler = await make_scheduler()
     meter = await fill(scheduler, prefixes, workers)
     snapshot = meter.scrape()
     assert (len(snapshot.prefixes), snapshot.executing) == (prefixes, workers * RUNNING_A_WORKER)
@@ -132,9 +127,8 @@ async def measure(prefixes: int, workers: int, rounds: int) -> dict[str, float]:
             answer()
             if number:  # the first round warms up
                 times[kind].append((perf_counter() - begun) * 1e3)
-    scheduler.workers.clear()
     scheduler.tasks.clear()
-    await scheduler.close()
+    await close(scheduler)
     found: dict[str, float] = {"prefixes": prefixes, "workers": workers}
     for kind, taken in times.items():
         found[f"{kind}_ms"] = statistics.median(taken)

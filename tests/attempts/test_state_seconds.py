@@ -30,10 +30,10 @@ class Scheduler:
         row[finish] -= t
 
     def seconds(self, t):
-        return self.occupancy.seconds(t, self.tasks)
+        return self.occupancy.read(t, self.tasks.items())[0]
 
     def counts(self):
-        return self.occupancy.counts(self.tasks)
+        return self.occupancy.read(0.0, self.tasks.items())[1]
 
 
 def test_the_time_in_a_state_is_exact_however_short():

@@ -12,7 +12,6 @@ import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from taskmeter.protocol.report import PROTOCOL
 from virtual_cluster import adaptive, stealing
 from virtual_cluster.clock import BEGIN, READERS, virtual_time
 from virtual_cluster.cluster import Work, virtual_cluster
@@ -21,6 +20,8 @@ from virtual_cluster.paired import ratio
 
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins import scheduler as scheduler_side
+from taskmeter.protocol.message import PROTOCOL
+from taskmeter.protocol.names import STREAM_OP
 
 #: small enough for a test, and still with stealing and resets of Dask's averages
 SMALL = stealing.StealingLoad(law="two sizes 9:1, 1:20", mean=1.0, nbytes=50e6, joining=0.5)
@@ -153,7 +154,7 @@ def test_scaling_down_closes_no_worker_that_runs_something():
     assert asyncio.run(adaptive.run(load, "on", 0))["lost_attempts"] == 0
 
 
-# ---- a heartbeat that raises closes the worker: ours does not raise
+# ---- a stream handler that raises closes the worker: ours does not raise
 
 _plain = st.recursive(
     st.none()
@@ -165,31 +166,32 @@ _plain = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=12,
 )
-#: of the shape of a report, with anything in its places
-_shaped = st.builds(lambda rest: [PROTOCOL, *rest], st.lists(_plain, min_size=8, max_size=8))
+#: of the shape of a message, with anything in its places
+_shaped = st.builds(lambda rest: [PROTOCOL, *rest], st.lists(_plain, min_size=18, max_size=18))
 _numbers = st.sampled_from([0.0, -1.0, 1e300, nan, inf, -inf]) | st.floats()
-_running = st.lists(
-    st.tuples(
-        st.sampled_from(["work-0", "work-1", "", ("x", 1)]),
-        st.integers(-1, 1000),
-        st.sampled_from(["work", "", "other"]),
-        _numbers,
-        _numbers,
-        _numbers,
-        st.booleans(),
-        st.booleans(),
-        st.none() | _numbers,
-        _numbers,
-        st.text(max_size=3),
-    ).map(list),
-    max_size=3,
-)
+_keys = st.sampled_from(["work-0", "work-1", "", ("x", 1)])
+_prefixes = st.sampled_from(["work", "", "other"])
+_started = st.tuples(st.integers(0, 3), _keys, st.integers(-1, 1000), _prefixes).map(list)
+_states = st.tuples(
+    st.integers(0, 3), st.integers(0, 2), _numbers, _numbers, _numbers, st.booleans(),
+    st.none() | _numbers, _numbers, st.text(max_size=3),
+).map(list)  # fmt: skip
+_completed = st.tuples(
+    _prefixes, _keys, st.integers(-1, 1000), _numbers, _numbers, st.booleans(),
+    st.none() | _numbers, _numbers, st.booleans(),
+).map(list)  # fmt: skip
 _lying = st.builds(
-    lambda meter, number, running: [PROTOCOL, meter, number, [], running, 0, {}, "", None],
+    lambda meter, number, started, states, threads, completed: [
+        PROTOCOL, meter, number, 0.0, started, states, [], [], threads, threads, [], [], [], [],
+        completed, 0, 0, {}, "",
+    ],
     st.text(max_size=3),
     st.integers(0, 2**40),
-    _running,
-)
+    st.lists(_started, max_size=3),
+    st.lists(_states, max_size=3),
+    st.lists(_numbers, min_size=5, max_size=5),
+    st.lists(_completed, max_size=3),
+)  # fmt: skip
 
 
 def _bytes(plain):
@@ -204,9 +206,9 @@ _garbage = (_plain | _shaped | _lying).map(_bytes) | st.binary(max_size=40) | _p
 
 @given(data=st.lists(_garbage, min_size=1, max_size=8))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_report_makes_a_heartbeat_raise(garbage_cluster, data):
+def test_no_message_makes_the_stream_handler_raise(garbage_cluster, data):
     loop, cluster = garbage_cluster
-    loop.run_until_complete(_beat_with(cluster, data))
+    loop.run_until_complete(_receive(cluster, data))
 
 
 @pytest.fixture(scope="module")
@@ -222,20 +224,11 @@ def garbage_cluster():
     loop.close()
 
 
-async def _beat_with(cluster, data):
+async def _receive(cluster, data):
     address = next(iter(cluster.workers))
-    worker = cluster.workers[address]
-    for one in data:
-        answer = cluster.scheduler.heartbeat_worker(
-            address=address,
-            resolve_address=False,
-            now=cluster.clock.now,
-            metrics=worker._metrics(),
-            # of a task that the scheduler knows, one that it does not, and times that make no sense
-            executing={"work-0": 1e9, "no such task": nan, "work-1": -1.0},
-            extensions={"taskmeter": one},
-        )
-        assert answer["status"] == "OK"
+    take = cluster.scheduler.stream_handlers[STREAM_OP]
+    for message in data:
+        take(worker=address, data=message)
     stop = cluster.clock.now + 1.0
     await cluster.clock.run(lambda: cluster.clock.now >= stop, limit=5.0)
     assert cluster.closed_by_heartbeat == 0
@@ -269,14 +262,13 @@ def test_an_error_in_a_heartbeat_ends_writing_and_dask_goes_on(monkeypatch):
     asyncio.run(run())
 
 
-def test_a_report_of_the_future_protocol_is_refused_and_counted():
+def test_a_message_of_a_future_protocol_is_refused_and_counted():
     async def run():
         async with virtual_cluster("on") as cluster:
             address = cluster.join(threads=1)
-            cluster.meter._receiver.heartbeat(
-                cluster.scheduler.workers[address], msgpack.packb([PROTOCOL + 1])
-            )
-            assert sum(cluster.meter.fleet.anomalies.values()) == 1
+            take = cluster.scheduler.stream_handlers[STREAM_OP]
+            take(worker=address, data=msgpack.packb([PROTOCOL + 1]))
+            assert cluster.meter.account.errors == {"message of another protocol number": 1}
             assert not cluster.meter.errors
 
     asyncio.run(run())

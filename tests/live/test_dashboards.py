@@ -34,6 +34,7 @@ LAX = Thresholds(
     wasted_ratio=0.0,
     saturated_ratio=0.0,
     idle_ratio=1.0,
+    loop_turn_seconds=1e-9,
 )
 
 #: {alert: why not even lax thresholds make it fire}

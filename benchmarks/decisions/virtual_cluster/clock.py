@@ -23,6 +23,7 @@ READERS = (
     ("taskmeter.plugins.scheduler.plugin", "time"),
     ("taskmeter.plugins.scheduler.plugin", "monotonic"),
     ("taskmeter.plugins.scheduler.transition_hook", "monotonic"),
+    ("taskmeter.plugins.scheduler.fresh_messages", "monotonic"),
     ("taskmeter.plugins.scheduler.handlers", "monotonic"),
     ("taskmeter.client.adaptive", "monotonic"),
 )

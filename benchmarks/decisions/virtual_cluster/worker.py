@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dask.sizeof import sizeof
 from distributed import worker_state_machine as machine
-from taskmeter.protocol.report import Reporter
 
-from taskmeter.attempts.ledger import AttemptLedger
-from taskmeter.plugins.worker.plugin import REPORTS_A_HEARTBEAT
+from simulated_meter import SimulatedMeter
+from taskmeter.plugins.worker.plugin import MESSAGES_A_HEARTBEAT
 from taskmeter.protocol.names import STREAM_OP
-from taskmeter.protocol.wire import pack
 
 if TYPE_CHECKING:
     from virtual_cluster.cluster import VirtualCluster
@@ -68,12 +66,12 @@ class SimulatedWorker:
         )
         self.alive = True
         self.bandwidth = cluster.scheduler.bandwidth
-        self.ledger = AttemptLedger()
-        self.reporter = Reporter(self.ledger, f"meter of {address}")
-        self.metered = metered
         self._cluster = cluster
         self._clock = cluster.clock
-        self._report_due = False
+        self._meter = (
+            SimulatedMeter(f"meter of {address}", self._clock.now, threads) if metered else None
+        )
+        self._message_due = False
         self._earliest = 0.0
 
     # Messages
@@ -121,8 +119,9 @@ class SimulatedWorker:
         start, run_id, prefix = self._clock.now, task.run_id, task.prefix
         task.start_time = start
         seconds = self._cluster.durations[key]
-        self.ledger.start(key, run_id, prefix, start)
-        self._report_soon()
+        if self._meter is not None:
+            self._meter.start(key, prefix, run_id, start)
+            self._send_soon()
 
         def finish() -> None:
             if self.alive:
@@ -133,9 +132,10 @@ class SimulatedWorker:
     def _finish(self, key: str, run_id: int, start: float) -> None:
         now = self._clock.now
         size = self._cluster.sizes.get(key, 28)
-        self.ledger.end(key, run_id, "ok", now, now - start)
         self._cluster.busy_seconds += now - start
-        self._report_soon()
+        if self._meter is not None:
+            self._meter.end(key, run_id, now, output_bytes=float(size))
+            self._send_soon()
         self.handle(
             machine.ExecuteSuccessEvent(
                 key=key,
@@ -186,12 +186,13 @@ class SimulatedWorker:
         if self.state.missing_dep_flight:
             self.handle(machine.FindMissingEvent(stimulus_id=f"missing-{self._clock.now}"))
 
-    # Reports
+    # Heartbeats and the meter's messages
 
     def heartbeat(self, interval: float) -> float:
-        """Send a heartbeat; give the seconds until the next one."""
+        """Send a heartbeat, and a message of the meter; return the seconds until the next one."""
         now = self._clock.now
-        extensions = {"taskmeter": pack(self.reporter.report(now))} if self.metered else {}
+        if self._meter is not None:
+            self._send_message()
         answer = self._cluster.scheduler.heartbeat_worker(
             address=self.address,
             resolve_address=False,
@@ -202,7 +203,7 @@ class SimulatedWorker:
                 for task in (*self.state.executing, *self.state.long_running)
                 if task.start_time is not None
             },
-            extensions=extensions,
+            extensions={},
         )
         if answer["status"] != "OK":
             # as a real worker does, which is how an error in a heartbeat ends
@@ -210,17 +211,20 @@ class SimulatedWorker:
             self._cluster.closed_by_heartbeat += 1
         return float(answer.get("heartbeat-interval", interval))
 
-    def _report_soon(self) -> None:
-        if self.metered and not self._report_due:
-            self._report_due = True
-            self._clock.call(self._earliest, self._report)
+    def _send_soon(self) -> None:
+        if not self._message_due:
+            self._message_due = True
+            self._clock.call(self._earliest, self._send_due)
 
-    def _report(self) -> None:
+    def _send_due(self) -> None:
+        self._message_due = False
+        self._send_message()
+
+    def _send_message(self) -> None:
         now = self._clock.now
-        self._report_due = False
-        self._earliest = now + self._cluster.interval / REPORTS_A_HEARTBEAT
-        if self.alive:
-            data = pack(self.reporter.report(now))
+        self._earliest = now + self._cluster.interval / MESSAGES_A_HEARTBEAT
+        if self.alive and self._meter is not None:
+            data = self._meter.message(now)
             self._cluster.tell(self.address, {"op": STREAM_OP, "data": data})
 
     def _metrics(self) -> dict[str, Any]:

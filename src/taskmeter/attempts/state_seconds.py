@@ -11,6 +11,9 @@ from taskmeter.attempts.attempt import OTHER
 #: tells nobody when it makes one.
 STATES: Final = ("waiting", "no-worker", "queued", "processing", "memory", "erred")
 
+_NO_TASKS: Final = dict.fromkeys(STATES, 0)
+_NO_SECONDS: Final = dict.fromkeys(STATES, 0.0)
+
 #: {state: the instants at which tasks left it, minus those at which tasks came into it}
 Row = dict[str, float]
 
@@ -39,8 +42,8 @@ class Occupancy:
         self.max_prefixes = max_prefixes
         #: {prefix: its row}
         self._rows: dict[str, Row] = {}
-        #: {(prefix, state): the highest value given so far}
-        self._marks: dict[tuple[str, str], float] = {}
+        #: {prefix: the seconds given last}
+        self._given: dict[str, dict[str, float]] = {}
 
     def admit(self, prefix: str) -> str:
         """Return the name that a prefix counts under."""
@@ -58,34 +61,39 @@ class Occupancy:
             if state in row:
                 row[state] -= count * t
 
-    def counts(self, tasks: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-        """Return ``{prefix: {state: tasks in it}}`` of `STATES`, by the names they count under."""
-        found = {prefix: dict.fromkeys(STATES, 0) for prefix in self._rows}
-        for prefix, states in tasks.items():
-            row = found.get(self.admit(prefix))
-            if row is not None:
-                for state in STATES:
-                    row[state] += states.get(state, 0)
-        return found
+    def read(
+        self, t: float, tasks: Iterable[tuple[str, Mapping[str, int]]]
+    ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+        """Return the task seconds up to `t`, which never fall, and the numbers of tasks.
 
-    def seconds(
-        self, t: float, tasks: Mapping[str, Mapping[str, int]]
-    ) -> dict[str, dict[str, float]]:
-        """Return ``{prefix: {state: task seconds}}`` up to `t`; they never fall.
+        Both are by prefix, as names that they count under, and by state, of `STATES`.
 
         Parameters
         ----------
         t
             Seconds since the beginning.
         tasks
-            ``{prefix: {state: tasks in it now}}``
+            (prefix, ``{state: tasks in it now}``)
         """
-        found: dict[str, dict[str, float]] = {}
-        for prefix, states in self.counts(tasks).items():
-            row = self._rows[prefix]
-            found[prefix] = values = {}
-            for state, count in states.items():
-                # rounding may take back a little of what was given
-                mark = max(count * t + row[state], self._marks.get((prefix, state), 0.0))
-                values[state] = self._marks[prefix, state] = mark
-        return found
+        counts = self._counts(tasks)
+        return {prefix: self._seconds(prefix, t, row) for prefix, row in counts.items()}, counts
+
+    def _counts(self, tasks: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+        counts = dict.fromkeys(self._rows, _NO_TASKS)
+        for prefix, states in tasks:
+            name = self.admit(prefix)
+            before = counts.get(name)
+            if before is _NO_TASKS:
+                counts[name] = {state: states.get(state, 0) for state in STATES}
+            elif before is not None:
+                counts[name] = {state: before[state] + states.get(state, 0) for state in STATES}
+        return counts
+
+    def _seconds(self, prefix: str, t: float, counts: Mapping[str, int]) -> dict[str, float]:
+        row, given = self._rows[prefix], self._given.get(prefix, _NO_SECONDS)
+        seconds = {state: count * t + row[state] for state, count in counts.items()}
+        for state, before in given.items():
+            # rounding may take back a little of what was given
+            seconds[state] = max(seconds[state], before)
+        self._given[prefix] = seconds
+        return seconds

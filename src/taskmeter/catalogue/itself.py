@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskmeter.attempts.attempt import OTHER
-from taskmeter.catalogue.family import Family, Figures, Row
+from taskmeter.catalogue.family import Family, Figures, Observed, Row
 
 
 def _collect_seconds(figures: Figures) -> Iterator[Row]:
@@ -15,6 +15,11 @@ def _collect_seconds(figures: Figures) -> Iterator[Row]:
 
 def _errors(figures: Figures) -> Iterator[Row]:
     return (((where,), times) for where, times in figures.errors.items())
+
+
+def _loop_turns(figures: Figures) -> Iterator[Row]:
+    turns = figures.snapshot.loop_turns
+    return (((part,), Observed(distribution)) for part, distribution in turns.items())
 
 
 def _build(figures: Figures) -> Iterator[Row]:
@@ -53,6 +58,19 @@ ITSELF: tuple[Family, ...] = (
             "How long the scrape before this one held the server's event loop to take its "
             "snapshot, or to give the figures to Dask's own page; taskmeter's page is then "
             "written in a thread. Absent in the first scrape after the start."
+        ),
+    ),
+    Family(
+        name="loop_turn_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=("part",),
+        scopes=("scheduler",),
+        read=_loop_turns,
+        help=(
+            "How long each part of taskmeter held the scheduler's event loop, each time: the "
+            "message of a worker, the timer (twice a second; the estimates are part of it), a "
+            "scrape, a snapshot, a page's snapshot."
         ),
     ),
     Family(

@@ -74,6 +74,9 @@ _positive = click.FloatRange(min=0, min_open=True)
 @_threshold("wasted_ratio", _share, "SHARE", "Share of compute that may be thrown away.")
 @_threshold("saturated_ratio", _share, "SHARE", "Utilisation above which a cluster is too small.")
 @_threshold("idle_ratio", _share, "SHARE", "Utilisation below which a cluster is too large.")
+@_threshold(
+    "loop_turn_seconds", _positive, "SECONDS", "taskmeter may hold the event loop for so long."
+)
 @namespace_option
 @force_option
 @refusing
@@ -99,6 +102,7 @@ def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
     DaskClusterSaturated       all threads are busy: more workers would help
     DaskClusterIdle            hardly any thread is busy: fewer would do
     TaskmeterErrors            taskmeter itself has errors
+    TaskmeterHoldsTheLoop      taskmeter itself keeps the scheduler from its work
     TaskmeterWorkersUnmetered  workers that run without taskmeter
     TaskmeterVersionsDiffer    workers that run another version of it
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from taskmeter.attempts.attempt import OTHER, STALLED_SECONDS, Key
@@ -63,6 +63,8 @@ class ClusterAccount:
         self.heard = at
         #: {address: what is known of it}
         self.workers: dict[str, WorkerState] = {}
+        #: {version of taskmeter: workers that tell by themselves}; "" has those that do not
+        self.versions: Counter[str] = Counter()
         #: {prefix: its row}, in the order they were first seen
         self.rows: dict[str, PrefixRow] = {}
         #: {key: its attempt in flight that the scheduler waits for}: read by the scheduler's hook
@@ -87,6 +89,7 @@ class ClusterAccount:
             self.leave(address, at)
         worker = WorkerState(address, nthreads, at, self.idle.backlog_seconds(at))
         self.workers[address] = worker
+        self.versions[worker.version] += 1
         self._thread_seconds.start(at, nthreads)
         self.idle.start(worker.threads, at)
         self.heard = max(self.heard, at)
@@ -109,6 +112,7 @@ class ClusterAccount:
         worker = self.workers.pop(address, None)
         if worker is None:
             return
+        self.versions[worker.version] -= 1
         self.distributions.depart(address)
         departed = Departed(number=worker.number)
         self._book(worker, departed, ends)
@@ -217,7 +221,11 @@ class ClusterAccount:
             self.count("lost message")
             self._miss(worker, message, at)
         worker.number, worker.received, worker.interval = message.number, at, interval
-        worker.version = message.version
+        version = "" if estimated else message.version
+        if version != worker.version:
+            self.versions[worker.version] -= 1
+            self.versions[version] += 1
+            worker.version = version
         self._take_totals(worker, message)
         self._take_attempts(worker, message, at)
         if not estimated:
@@ -428,7 +436,11 @@ class ClusterAccount:
 
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""
-        self.distributions.record(series._replace(prefix=self.admit(series.prefix)), value)
+        self.recorder(series)(value)
+
+    def recorder(self, series: Series) -> Callable[[float], None]:
+        """Return the function that records one value of a series that is measured here."""
+        return self.distributions.recorder(series._replace(prefix=self.admit(series.prefix)))
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that went wrong."""

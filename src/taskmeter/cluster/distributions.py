@@ -132,6 +132,8 @@ class Distributions:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
         #: {prefix: (seconds, key, end, worker)}
         self._slowest: dict[str, tuple[float, str, float, str]] = {}
+        #: {prefix: the entry of `_slowest` that was read last, and as what}
+        self._told_slow: dict[str, tuple[tuple[float, str, float, str], SlowAttempt]] = {}
         #: (instant, {prefix: its compute durations up to then}), a slice apart
         self._history: deque[tuple[float, Mapping[str, Distribution]]] = deque([(at, {})])
 
@@ -183,6 +185,10 @@ class Distributions:
     def record(self, series: Series, value: float) -> None:
         """Record a value that was measured here."""
         self._prefixes.record(series, value)
+
+    def recorder(self, series: Series) -> Callable[[float], None]:
+        """Return the function that records one value of a series that is measured here."""
+        return self._prefixes.recorder(series)
 
     def depart(self, worker: str) -> None:
         """Forget the pairs of a worker that went away; the totals stay."""
@@ -292,7 +298,12 @@ class Distributions:
         if known is None or known[2] < now - self.window:
             return None
         seconds, key, end, worker = known
-        return SlowAttempt(key=key, seconds=seconds, at=at - (now - end), worker=worker)
+        told = self._told_slow.get(prefix)
+        if told is None or told[0] is not known:
+            # an instant has one Unix time, or the same attempt would look like another one
+            slow = SlowAttempt(key=key, seconds=seconds, at=at - (now - end), worker=worker)
+            self._told_slow[prefix] = told = known, slow
+        return told[1]
 
     def groups(self, now: float, at: float) -> dict[str, GroupStats]:
         """Return every group that is remembered; `at` is `now` in Unix time."""

@@ -85,13 +85,17 @@ class MonotoneExport:
         places = [self._places[name] for name in snapshot.prefixes]
         exported = np.zeros(len(self._places))
         exported[: self._compute.size] = self._compute
-        wanted = -exported
-        wanted[places] += [stats.compute_seconds for stats in snapshot.prefixes.values()]
+        truth = np.zeros(len(self._places))
+        truth[places] = [stats.compute_seconds for stats in snapshot.prefixes.values()]
+        wanted = truth - exported
         growth = max(0.0, snapshot.thread_seconds - self._thread_seconds)
         computed = np.maximum(wanted, 0.0)
         if computed.sum() > growth:
             computed = nearest_increments(wanted, growth)
-        self._compute = exported + computed
+            self._compute = exported + computed
+        else:
+            # not the sum: its rounding would make another figure of each
+            self._compute = np.maximum(exported, truth)
         reasons = [*{**self._idle, **snapshot.idle_seconds}]
         idle = [snapshot.idle_seconds.get(r, 0.0) - self._idle.get(r, 0.0) for r in reasons]
         left = nearest_increments(np.array(idle), growth - float(computed.sum()))
@@ -100,7 +104,8 @@ class MonotoneExport:
             for reason, more in zip(reasons, left.tolist(), strict=True)
         }
         self._thread_seconds += growth
-        return [float(seconds) for seconds in self._compute[places]]
+        seconds: list[float] = self._compute[places].tolist()
+        return seconds
 
     @staticmethod
     def _held(stats: PrefixStats, compute: float, shown: PrefixStats | None) -> PrefixStats:

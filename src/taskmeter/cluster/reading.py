@@ -40,6 +40,10 @@ from taskmeter.snapshots.stats import (
 _NO_FACTS = SchedulerFacts()
 _NOTHING = Distribution()
 _NOT_MEASURED = Measured()
+_NO_TOTALS = ActivityTotals()
+
+#: Activities that are not parts of the code, or make up what the parts leave of it.
+_NOT_NAMED = frozenset({*AROUND_CODE, THREAD_CPU, THREAD_NONCPU})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,8 @@ def read(
     distributions = account.distributions
     measured = distributions.prefixes()
     for name in (*measured, *facts.state_seconds):
-        account.admit(name)
+        if name not in account.rows:
+            account.admit(name)
     prefixes = {
         name: _prefix_stats(account, name, row, measured.get(name, _NOT_MEASURED), facts, instant)
         for name, row in account.rows.items()
@@ -123,6 +128,7 @@ def read(
         worker_versions=facts.worker_versions,
         late=facts.late,
         remaining=facts.remaining,
+        loop_turns=facts.loop_turns,
         reported_at=reported_at,
     )
 
@@ -173,20 +179,20 @@ def _activities(
     Dask tells those of ok attempts when they end. Of the others the CPU time is known. What is left
     of the code's seconds is not CPU time.
     """
+    if not (code_seconds or ended):
+        return {}
+    named = 0.0
+    for activity, spent in ended.items():
+        if activity not in _NOT_NAMED:
+            named += spent.seconds
     activities = dict(ended)
-    if not (code_seconds or activities):
-        return activities
-    named = sum(
-        spent.seconds
-        for activity, spent in ended.items()
-        if activity not in AROUND_CODE and activity not in {THREAD_CPU, THREAD_NONCPU}
-    )
-    known = activities.get(THREAD_CPU, ActivityTotals())
+    known = ended.get(THREAD_CPU, _NO_TOTALS)
     cpu = known.seconds + running_cpu + totals.wasted_cpu_seconds
     cpu = max(0.0, min(cpu, code_seconds - named))
-    activities[THREAD_CPU] = replace(known, seconds=cpu)
-    known = activities.get(THREAD_NONCPU, ActivityTotals())
-    activities[THREAD_NONCPU] = replace(known, seconds=max(0.0, code_seconds - named - cpu))
+    activities[THREAD_CPU] = ActivityTotals(seconds=cpu, bytes=known.bytes, count=known.count)
+    known = ended.get(THREAD_NONCPU, _NO_TOTALS)
+    rest = max(0.0, code_seconds - named - cpu)
+    activities[THREAD_NONCPU] = ActivityTotals(seconds=rest, bytes=known.bytes, count=known.count)
     return activities
 
 

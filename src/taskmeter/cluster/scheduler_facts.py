@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
 from taskmeter.snapshots.snapshot import WorkerStatus
@@ -32,6 +33,8 @@ class SchedulerFacts:
         ``{prefix: what is expected of it}`` and ``{prefix: late attempts so far}``.
     late, remaining
         As in `Snapshot`.
+    loop_turns
+        As in `Snapshot`.
     transfer_model
         As in `Transfers`.
     """
@@ -48,4 +51,5 @@ class SchedulerFacts:
     late_total: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()
     remaining: Remaining | None = None
+    loop_turns: Mapping[str, Distribution] = field(default_factory=dict)
     transfer_model: TransferModel | None = None

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import dask.config
+from dask.utils import key_split
 from distributed import scheduler as dask_scheduler
 from distributed.utils import key_split_group
 
@@ -150,6 +151,11 @@ def states_of_threads(worker: Any, rejoined: int = 0) -> dict[str, float]:
         constrained=len(getattr(state, "constrained", ())),
         paused=worker.status.name == "paused",
     )
+
+
+def prefix_of(key: Key) -> str:
+    """Return the name of a key's prefix (``dask.utils.key_split``)."""
+    return str(key_split(key))
 
 
 def group_of(key: Key) -> str:

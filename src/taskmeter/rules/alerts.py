@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from taskmeter.catalogue.promql import expand
+from taskmeter.catalogue.promql import expand, quantile
 from taskmeter.rules.recordings import record, recordings
 from taskmeter.rules.rule import Alert, Group, as_yaml
 
@@ -27,6 +27,8 @@ class Thresholds:
         Share of a prefix's attempts that fail.
     wasted_ratio
         Share of compute seconds that is thrown away.
+    loop_turn_seconds
+        taskmeter's longest turns of the scheduler's event loop.
     saturated_ratio, idle_ratio
         Utilisation above and below which a cluster is too small and too large.
     """
@@ -37,6 +39,7 @@ class Thresholds:
     no_progress_minutes: int = 60
     failed_ratio: float = 0.1
     wasted_ratio: float = 0.2
+    loop_turn_seconds: float = 0.05
     saturated_ratio: float = 0.95
     idle_ratio: float = 0.05
 
@@ -185,7 +188,7 @@ def _capacity(limits: Thresholds, namespace: str) -> tuple[Alert, ...]:
     )
 
 
-def _itself(namespace: str) -> tuple[Alert, ...]:
+def _itself(limits: Thresholds, namespace: str) -> tuple[Alert, ...]:
     return (
         Alert(
             alert="TaskmeterErrors",
@@ -203,6 +206,26 @@ def _itself(namespace: str) -> tuple[Alert, ...]:
             runbook=(
                 "The first error of each place is in the scheduler's or a worker's log. taskmeter "
                 "doctor ADDRESS says more; please report what is not your own doing."
+            ),
+        ),
+        Alert(
+            alert="TaskmeterHoldsTheLoop",
+            expr=expand(
+                f"(\n{quantile('0.99', 'loop_turn_seconds', '', '5m', 'without ()')}\n) "
+                f"> {limits.loop_turn_seconds:.12g}",
+                namespace,
+            ),
+            lasting="10m",
+            severity="warning",
+            summary=f"taskmeter's {{{{ $labels.part }}}} holds the event loop {_WHERE}",
+            description=(
+                f"1 % of the turns that {{{{ $labels.part }}}} takes of the event loop {_WHERE} "
+                "last longer than {{ $value | humanizeDuration }}. The scheduler does nothing else "
+                "meanwhile."
+            ),
+            runbook=(
+                "Set taskmeter.durations to off if it is the estimates, scrape less often if it is "
+                "the scrape, close pages if it is the page; and please report it."
             ),
         ),
         Alert(
@@ -248,7 +271,11 @@ def groups(namespace: str, limits: Thresholds) -> tuple[Group, ...]:
     limits
         When alerts fire.
     """
-    alerts = (*_tasks(limits, namespace), *_capacity(limits, namespace), *_itself(namespace))
+    alerts = (
+        *_tasks(limits, namespace),
+        *_capacity(limits, namespace),
+        *_itself(limits, namespace),
+    )
     # one group: its rules are evaluated in order, so that alerts see what was just recorded
     return (Group(name="taskmeter", rules=(*recordings(namespace), *alerts)),)
 

@@ -111,6 +111,7 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
         },
         "late": tuple(LateAttempt(**known(LateAttempt, row)) for row in data.get("late", ())),
         "remaining": _remaining(data.get("remaining")),
+        "loop_turns": _distributions(data.get("loop_turns", {})),
         "activity_totals": {
             (row["context"], row["activity"]): ActivityTotals(**known(ActivityTotals, row))
             for row in data.get("activity_totals", ())

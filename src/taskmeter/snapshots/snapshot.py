@@ -109,6 +109,9 @@ class Snapshot:
         Attempts in flight that last longer than all but 1 % of their kind, the oldest first.
     remaining
         How long all that the scheduler has to do will take; None if it cannot be told.
+    loop_turns
+        ``{part: distribution of seconds}``: how long parts of taskmeter held the scheduler's event
+        loop, each time.
     reported_at
         The figures that workers report are as of this instant (Unix time), that of the latest
         report; None if they are extrapolated to `at`.
@@ -133,6 +136,7 @@ class Snapshot:
     worker_versions: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()
     remaining: Remaining | None = None
+    loop_turns: Mapping[str, Distribution] = field(default_factory=dict)
     reported_at: float | None = None
 
     def stalled(self, threshold_seconds: float = STALLED_SECONDS) -> tuple[InFlight, ...]:
@@ -259,6 +263,13 @@ class Snapshot:
             idle_seconds=idle,
             worker_state_seconds=seconds_since(
                 self.worker_state_seconds, older.worker_state_seconds
+            ),
+            loop_turns=LazyMapping(
+                {
+                    part: (turns, older.loop_turns.get(part, Distribution()))
+                    for part, turns in self.loop_turns.items()
+                },
+                Distribution.since,
             ),
         )
 

@@ -71,6 +71,8 @@ class Forecasting:
         self._next = at
         #: what completed since the last update
         self._completed: list[Completed] = []
+        #: what is expected by an outlook, and which one
+        self._told: tuple[Outlook | None, dict[str, Expected]] = None, {}
 
     def take(self, worker: str, completions: Iterable[Completion], at: float) -> None:
         """Note what completed on a worker, as its message told at an instant."""
@@ -161,11 +163,15 @@ class Forecasting:
 
     def expected(self) -> dict[str, Expected]:
         """Return what is expected of each prefix, and what Dask expects."""
-        compared = self.steering.summaries()
-        return {
-            name: self._expected(name, estimate, compared.get(name))
-            for name, estimate in self.outlook.estimates.items()
-        }
+        outlook, told = self._told
+        if outlook is not self.outlook:
+            compared = self.steering.summaries()
+            told = {
+                name: self._expected(name, estimate, compared.get(name))
+                for name, estimate in self.outlook.estimates.items()
+            }
+            self._told = self.outlook, told
+        return told
 
     def _expected(self, name: str, estimate: Estimate, compared: ErrorSummary | None) -> Expected:
         expectation = self.outlook.expectation(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import Counter
 from dataclasses import asdict
 from functools import partial
 from time import monotonic
@@ -31,6 +30,7 @@ from taskmeter.plugins.scheduler.duration_writer import Steering
 from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.fresh_messages import REFRESH_SECONDS, FreshMessages
 from taskmeter.plugins.scheduler.handlers import Answers
+from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
 from taskmeter.plugins.scheduler.transition_hook import TransitionHook
@@ -124,6 +124,7 @@ class SchedulerMeter(SchedulerPlugin):
             ),
             stalled_seconds=settings.stalled_seconds,
         )
+        self.turns = LoopTurns()
         self._stamped = settings.timestamps
         #: the instant of the latest message, on the monotonic clock and in Unix time
         self._stamp: tuple[float, float] = (now, self.began)
@@ -162,7 +163,8 @@ class SchedulerMeter(SchedulerPlugin):
             contained(self.errors, "message", self._take), self.account.count
         )
         scheduler.extensions[EXTENSION] = receiver
-        scheduler.stream_handlers[STREAM_OP] = receiver.take
+        timed = self.turns.timed
+        scheduler.stream_handlers[STREAM_OP] = timed("message", receiver.take)
         self._handlers: dict[str, Any] = {
             SNAPSHOT_OP: self.serve_snapshot,
             UNINSTALL_OP: self.uninstall,
@@ -173,16 +175,21 @@ class SchedulerMeter(SchedulerPlugin):
         if self.steering.mode == "on" and heartbeat is not None:
             self._handlers[HEARTBEAT_OP] = self.steering.around_heartbeats(heartbeat)
         scheduler.handlers.update(self._handlers)
-        exporter = Exporter(self.scrape, scope="scheduler", settings=settings)
+        exporter = Exporter(timed("scrape", self.scrape), scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
-            scheduler, exporter, snapshot=self.snapshot
+            scheduler, exporter, snapshot=timed("snapshot", self.snapshot)
         )
         self._announce()
         self._remove_pages = contained(self.errors, "pages", add_pages)(
-            scheduler, self.exported, errors=self.errors
+            scheduler, timed("page", self.exported), errors=self.errors
         )
         self.otlp = self._push(settings)
-        self._tending = PeriodicCallback(contained(self.errors, "tend", self._tend), 500)
+        self._update = timed(
+            "estimates", contained(self.errors, "forecasting", self.forecasting.update)
+        )
+        self._tending = PeriodicCallback(
+            timed("timer", contained(self.errors, "tend", self._tend)), 500
+        )
         self._tending.start()
         scheduler.periodic_callbacks["taskmeter"] = self._tending
 
@@ -336,13 +343,14 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self._estimate(now)
         if self.steering.mode != "off":
-            contained(self.errors, "forecasting", self.forecasting.update)(now)
+            self._update(now)
             contained(self.errors, "remaining", self.outstanding.look)(now)
         else:
             self.forecasting.forget()
         self.transits.workers.look(now)
         self.account.distributions.fold(FOLD_MOST)
         self.account.distributions.tick(now)
+        self.turns.fold()
 
     # Workers without a meter
 
@@ -412,27 +420,23 @@ class SchedulerMeter(SchedulerPlugin):
     def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
         states = self.transits
         states.workers.look(now)
+        seconds, counts = states.tasks.read(now - states.at) if states.occupancy else ({}, {})
         return SchedulerFacts(
             workers=self._workers() if details else (),
             errors={**self.errors, **(self.otlp.errors if self.otlp is not None else {})},
-            state_seconds=states.tasks.seconds(now - states.at) if states.occupancy else {},
-            states=states.tasks.counts() if states.occupancy else {},
+            state_seconds=seconds,
+            states=counts,
             recomputed=dict(states.lost_results.seconds),
             worker_state_seconds=states.workers.seconds(now),
             worker_states=states.workers.counts(),
-            worker_versions=self._worker_versions(),
+            worker_versions={v: n for v, n in self.account.versions.items() if n or not v},
             expected=self.forecasting.expected(),
             late_total=self.forecasting.late_total,
             late=self.forecasting.late(),
             remaining=self.outstanding.latest,
+            loop_turns=self.turns.read(),
             transfer_model=contained(self.errors, "transfers", self.transferring.model)(now),
         )
-
-    def _worker_versions(self) -> Counter[str]:
-        metered = (w for w in self.account.workers.values() if w.meter and not w.estimated)
-        versions = Counter(worker.version for worker in metered)
-        versions[""] += len(self.account.workers) - versions.total()
-        return versions
 
     def _workers(self) -> tuple[WorkerStatus, ...]:
         return tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
@@ -39,17 +38,14 @@ class TaskStates:
         row = self.rows[prefix] = self._occupancy.row(prefix.name)
         return row
 
-    def seconds(self, t: float) -> dict[str, dict[str, float]]:
-        """Return ``{prefix: {state: task seconds}}`` up to `t` seconds after the beginning."""
-        return self._occupancy.seconds(t, self._tasks())
+    def read(self, t: float) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+        """Return ``{prefix: {state: task seconds}}`` up to `t` seconds after the beginning.
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return ``{prefix: {state: tasks}}`` now."""
-        return self._occupancy.counts(self._tasks())
-
-    def _tasks(self) -> dict[str, Mapping[str, int]]:
+        And ``{prefix: {state: tasks}}`` now.
+        """
         prefixes = self._scheduler.task_prefixes
-        return {name: dask_internals.state_counts(prefix) for name, prefix in prefixes.items()}
+        tasks = ((name, dask_internals.state_counts(p)) for name, p in prefixes.items())
+        return self._occupancy.read(t, tasks)
 
 
 class WorkerStates:
@@ -68,6 +64,7 @@ class WorkerStates:
 
     def __init__(self, scheduler: Any, at: float) -> None:
         self._scheduler = scheduler
+        self._idle, self._saturated = scheduler.idle, scheduler.saturated
         self._at = at
         #: how many are idle and how many saturated, as of the last look
         self.idle = self.saturated = 0
@@ -79,7 +76,7 @@ class WorkerStates:
 
     def look_at_tasks(self, t: float) -> None:
         """Note how many are idle and saturated, ``t`` seconds after the beginning: in no time."""
-        idle, saturated = len(self._scheduler.idle), len(self._scheduler.saturated)
+        idle, saturated = len(self._idle), len(self._saturated)
         self._idle_moments += (self.idle - idle) * t
         self._saturated_moments += (self.saturated - saturated) * t
         self.idle, self.saturated = idle, saturated

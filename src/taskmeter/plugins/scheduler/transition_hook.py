@@ -5,13 +5,11 @@ It is the dearest line of the project: the scheduler calls it at every transitio
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.attempts.state_seconds import Row
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.worker_state import KnownEnd
 from taskmeter.errors import count_error
@@ -23,9 +21,9 @@ from taskmeter.protocol.series import NO_WORKER, QUEUED, WAIT, Series
 #: States in which a task waits on the scheduler for a worker.
 HELD = frozenset({QUEUED, NO_WORKER})
 
-#: A task that ended on its worker: the task, the state it went to, seconds since the beginning,
-#: what Dask measured.
-Note = tuple[Any, str, float, Any]
+#: A task that ended on its worker: its key, the state it went to, when, what Dask measured. The
+#: scheduler's task is none of it: it would be kept in memory until the next message.
+Note = tuple[Key, str, float, Any]
 
 
 class TransitionHook:
@@ -77,14 +75,16 @@ class TransitionHook:
         self._means = {} if means is None else means
         #: {key: since when a task waits for a worker}
         self._held: dict[Key, float] = {}
+        #: {(Dask's prefix, state): records how long a task waited}
+        self._recorders: dict[tuple[Any, str], Callable[[float], None]] = {}
 
     def hook(self) -> Callable[..., None]:  # noqa: C901 (calls would double the price of the hook)
         """Return the scheduler's hook, which notes a transition.
 
         It does next to nothing at most of them, and has what it needs in variables of its own.
         """
-        clock, at, rows = monotonic, self.at, self.tasks.rows if self.occupancy else _NoRows()
-        known, add_row = self._scheduler.tasks, self.tasks.add
+        clock, at, occupancy = monotonic, self.at, self.occupancy
+        rows, add_row, known = self.tasks.rows, self.tasks.add, self._scheduler.tasks
         idle, saturated, workers = self._scheduler.idle, self._scheduler.saturated, self.workers
         lost, unmetered = self.lost_results.keys, self._unmetered
         ends, awaited, means = self.ends, self._account.awaited, self._means
@@ -93,44 +93,54 @@ class TransitionHook:
             key: Key,
             start: str,
             finish: str,
+            /,  # Python compares each keyword with all names that could take it
             stimulus_id: Any = None,  # noqa: ARG001 (named, since it is always there)
             **kwargs: Any,
         ) -> None:
-            if start == "released" and finish == "forgotten" and not lost:
-                return
             try:
-                t = clock() - at
-                task = known[key]
-                prefix = task.group.prefix
-                try:
-                    row = rows[prefix]
-                except KeyError:
-                    row = add_row(prefix)
-                row[start] += t
-                row[finish] -= t
+                # The time in a state is a number of tasks times now, less the instants at which
+                # they came: see `Occupancy`. Being released or forgotten has no time.
+                if occupancy and (start != "released" or finish != "forgotten"):
+                    t = clock() - at
+                    prefix = known[key].group.prefix
+                    try:
+                        row = rows[prefix]
+                    except KeyError:
+                        row = add_row(prefix)
+                    if start != "released":
+                        row[start] += t
+                    if finish != "forgotten":
+                        row[finish] -= t
                 if finish == "processing":
                     if len(idle) != workers.idle or len(saturated) != workers.saturated:
-                        workers.look_at_tasks(t)
+                        workers.look_at_tasks(clock() - at)
                     if start != "waiting":
-                        self._left(key, start, finish, t + at)
+                        self._left(key, start, finish, clock())
                 elif start == "processing":
                     if len(idle) != workers.idle or len(saturated) != workers.saturated:
-                        workers.look_at_tasks(t)
+                        workers.look_at_tasks(clock() - at)
                     if "startstops" in kwargs:
                         # of a worker that has just been removed there is no list any more
-                        if kwargs["worker"] in ends:
-                            ends[kwargs["worker"]].append((task, finish, t, kwargs["startstops"]))
+                        notes = ends.get(kwargs["worker"])
+                        if notes is not None:
+                            notes.append((key, finish, clock(), kwargs["startstops"]))
                         if key in awaited:
-                            self._end(key, kwargs, t + at)
-                    if prefix in means:
-                        prefix.duration_average = means[prefix]
+                            self._end(key, kwargs)
                     if lost or unmetered:
-                        self._note_end(task, finish, t + at, kwargs)
+                        self._note_end(known[key], finish, kwargs)
+                    if means:
+                        prefix = known[key].group.prefix
+                        if prefix in means:
+                            prefix.duration_average = means[prefix]
                 elif start == "memory":
+                    task = known[key]
                     if task.who_wants or task.waiters:
                         lost.add(key)
-                elif start != "released" or finish == "forgotten":
-                    self._left(key, start, finish, t + at)
+                elif start == "released":
+                    if lost and finish == "forgotten":
+                        lost.discard(key)
+                else:
+                    self._left(key, start, finish, clock())
             except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
                 count_error(self._errors, "transition")
 
@@ -152,29 +162,29 @@ class TransitionHook:
 
     def left(self, worker: str) -> Iterator[KnownEnd]:
         """Yield the ends on a worker that went away, which it may never tell."""
-        for task, finish, t, startstops in self.ends.pop(worker, ()):
+        for key, finish, at, startstops in self.ends.pop(worker, ()):
             yield KnownEnd(
-                key=task.key,
-                prefix=task.group.prefix.name,
+                key=key,
+                prefix=dask_internals.prefix_of(key),
                 ok=finish == "memory",
                 seconds=dask_internals.compute_seconds(startstops),
-                at=self.at + t,
+                at=at,
             )
 
-    def _end(self, key: Key, kwargs: Mapping[str, Any], now: float) -> None:
+    def _end(self, key: Key, kwargs: Mapping[str, Any]) -> None:
         """Note that an attempt that was known in flight is over, before its worker tells."""
         attempt = self._account.awaited[key]
         if attempt.worker == kwargs["worker"]:
             seconds = dask_internals.compute_seconds(kwargs["startstops"])
-            self._account.end(attempt, now, seconds)
+            self._account.end(attempt, monotonic(), seconds)
 
-    def _note_end(self, task: Any, finish: str, now: float, kwargs: dict[str, Any]) -> None:
+    def _note_end(self, task: Any, finish: str, kwargs: Mapping[str, Any]) -> None:
         """Note that a task is done on its worker."""
         startstops = kwargs.get("startstops")
         if finish == "memory":
             self.lost_results.finished(task, dask_internals.compute_seconds(startstops))
         if self._unmetered:
-            self._unmetered.note(task, finish, now, kwargs.get("worker"), startstops)
+            self._unmetered.note(task, finish, monotonic(), kwargs.get("worker"), startstops)
 
     def _left(self, key: Key, start: str, finish: str, now: float) -> None:
         """Note that a task has to wait for a worker, waits no more, or that nobody wants it."""
@@ -183,8 +193,7 @@ class TransitionHook:
             if not self._held:
                 self._account.idle.note_backlog(now, some=False)
             if since is not None and finish == "processing":
-                prefix = self._scheduler.tasks[key].prefix.name
-                self._account.record(Series(WAIT, prefix, start), now - since)
+                self._wait_recorder(self._scheduler.tasks[key].group.prefix, start)(now - since)
         if finish in HELD:
             self._held[key] = now
             if len(self._held) == 1:
@@ -192,12 +201,12 @@ class TransitionHook:
         elif finish == "forgotten":
             self.lost_results.keys.discard(key)
 
-
-class _NoRows:
-    """Stands for the rows where nobody wants to know how long tasks are in which state."""
-
-    def __init__(self) -> None:
-        self._row: Row = defaultdict(float)
-
-    def __getitem__(self, prefix: Any) -> Row:
-        return self._row
+    def _wait_recorder(self, prefix: Any, state: str) -> Callable[[float], None]:
+        """Return what records how long a task of Dask's prefix waited in a state."""
+        recorder = self._recorders.get((prefix, state))
+        if recorder is None:
+            if len(self._recorders) >= self._account.max_prefixes:
+                self._recorders.clear()
+            recorder = self._account.recorder(Series(WAIT, prefix.name, state))
+            self._recorders[prefix, state] = recorder
+        return recorder
