@@ -21,27 +21,20 @@ four scrapes; `*_run_error` that of the whole run. The bar: 2 % for the rate of 
 A little of the difference is none: Dask's clock, from which compute is taken, runs from before the
 task's own function is called to after it has returned, and waits for the interpreter in between.
 
-`hook_us_per_task` is what the scheduler takes for a task, with taskmeter's occupancy of states on
-and off, on simulated workers as in overhead.py: the fastest block of each, and the median of paired
-differences.
+What occupancy costs the scheduler a task is in `overhead.py --parts`.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import gc
 import json
 import random
-import statistics
 import sys
 import time
 from itertools import pairwise
 
-import dask
 from distributed import Client, LocalCluster, SchedulerPlugin, wait
 
-import overhead
 import taskmeter
 from taskmeter.testing import PrometheusServer
 
@@ -177,29 +170,6 @@ def against_truth(tasks: int, scrape: float, *, progress: bool) -> dict[str, obj
     return {"tasks": len(spans), "intervals": rows, "scrape_seconds": scrape, **errors(rows)}
 
 
-async def hook_costs(tasks: int, blocks: int) -> dict[str, float]:
-    """What the scheduler takes for a task with occupancy on and off, in microseconds."""
-    loads = {}
-    for name, occupancy in (("on", True), ("off", False)):
-        with dask.config.set({"taskmeter.occupancy": occupancy}):
-            loads[name] = await overhead.make("taskmeter", bare=False)
-    times: dict[str, list[float]] = {name: [] for name in loads}
-    gc.collect()
-    gc.disable()
-    for number in range(blocks):
-        for name in list(loads)[:: 1 if number % 2 else -1]:
-            times[name].append(loads[name].block(tasks) / tasks * 1e6)
-        gc.collect()
-        await asyncio.sleep(0)
-    gc.enable()
-    for load in loads.values():
-        load.scheduler.workers.clear()
-        await load.scheduler.close()
-    paired = [on - off for on, off in zip(times["on"], times["off"], strict=True)]
-    best = {name: min(found) for name, found in times.items()}
-    return {**best, "median_paired_difference": statistics.median(paired)}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -209,8 +179,6 @@ def main() -> int:
     parser.add_argument("--scrape", type=float, default=5.0, help="seconds between scrapes")
     options = parser.parse_args()
     result = against_truth(options.tasks, options.scrape, progress=not options.json)
-    with dask.config.set({"distributed.scheduler.worker-saturation": 1.1}):
-        result["hook_us_per_task"] = asyncio.run(hook_costs(tasks=500, blocks=80))
     if options.json:
         print(json.dumps(result))
         return 0
@@ -227,11 +195,6 @@ def main() -> int:
             f"{result[f'{name}_rate_error']:.2%} over {TOGETHER}, "
             f"{result[f'{name}_run_error']:.2%} over the run"
         )
-    hook = result["hook_us_per_task"]
-    print(
-        f"scheduler: {hook['on']:.1f} µs a task with occupancy, {hook['off']:.1f} µs without "
-        f"(fastest blocks; median of paired differences {hook['median_paired_difference']:+.1f} µs)"
-    )
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -56,8 +57,6 @@ def with_a_client(seconds):
 
 
 async def coroutine(seconds):
-    import asyncio
-
     await asyncio.sleep(seconds)
 
 
@@ -133,7 +132,9 @@ def test_a_coroutine_computes_while_it_has_its_slot(cluster):  # case A7
     before = cluster.settled()
     cluster.client.gather(cluster.client.map(coroutine, [0.7, 0.71], pure=False))
     stats = balanced(cluster.settled().since(before)).prefixes["coroutine"]
-    assert stats.compute_seconds == pytest.approx(1.41, abs=0.2)
+    # Dask times it on the event loop, which may be late
+    assert 1.41 - 0.01 <= stats.compute_seconds <= 1.41 + 0.5
+    assert stats.durations["compute"].sum == pytest.approx(stats.compute_seconds, rel=1e-6)
 
 
 def test_tasks_that_hold_the_gil_never_make_more_threads_than_there_are():  # case T4
