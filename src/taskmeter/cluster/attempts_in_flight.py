@@ -146,7 +146,7 @@ class PrefixRow:
     def totals(self) -> PrefixTotals:
         """Return the totals of what ended; the same object while nothing does."""
         if self.changed:
-            self._totals, self.changed = self.tally.totals(), False
+            self._totals, self.changed = self.tally.totals(self._totals), False
         return self._totals
 
     def compute(self, now: float) -> float:
