@@ -42,7 +42,7 @@ from decisions.virtual_cluster.clock import Clock, virtual_time
 from simulated_scheduler import SimulatedCluster, close, install, make_scheduler, run_spec
 from taskmeter.config import Settings
 from taskmeter.exporters.prometheus import Exporter
-from taskmeter.plugins.worker.plugin import MESSAGES_A_HEARTBEAT
+from taskmeter.plugins.worker.plugin import spacing
 
 #: The simulation goes in steps of so many seconds.
 STEP_SECONDS = 0.1
@@ -197,7 +197,7 @@ class Simulation:
         soon = [w for w in self._changed if self._earliest[w] <= now and self._due[w] > now]
         for worker in (*due, *soon):
             self._due[worker] = now + self.gap
-            self._earliest[worker] = now + self.gap / MESSAGES_A_HEARTBEAT
+            self._earliest[worker] = now + spacing(self.gap)
             self._changed.discard(worker)
         self._receive("message", (*due, *soon))
 
@@ -282,6 +282,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=10, help="simulated seconds")
     options = parser.parse_args()
     logging.disable(logging.INFO)
+    # as the command dask-scheduler does
+    gc.set_threshold(*(3 * threshold for threshold in gc.get_threshold()))
     rows = []
     settings = {
         "distributed.scheduler.worker-saturation": "inf",

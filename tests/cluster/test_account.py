@@ -11,7 +11,7 @@ from taskmeter.attempts.attempt import OTHER
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.distributions import Distributions
-from taskmeter.cluster.scheduler_facts import SchedulerFacts
+from taskmeter.cluster.reading import worker_status
 from taskmeter.protocol.series import DURATION, WAIT, Series
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 
@@ -299,8 +299,7 @@ def test_a_worker_s_own_figures_add_up_too():
     account = cluster(worker)
     worker.start("k", 1.0)
     worker.tell(account, 2.0)
-    facts = SchedulerFacts(workers=(WorkerStatus(address="w", name="w", nthreads=3),))
-    (status,) = look(account, 4.0, facts=facts).workers
+    status = worker_status(account, WorkerStatus(address="w", name="w", nthreads=3), 4.0)
     assert status.metered
     assert (status.thread_seconds, status.compute_seconds) == pytest.approx((12.0, 3.0))
     assert sum(status.idle_seconds.values()) == pytest.approx(9.0)

@@ -140,7 +140,11 @@ async def test_a_scraper_gets_only_the_names_it_asks_for(s: Any) -> None:
 @gen_cluster(nthreads=[])
 async def test_the_snapshot_page_gives_back_the_very_snapshot(s: Any) -> None:
     taken = snapshot(**{"inc": 2, "lone \ud800 surrogate": 1, "<script>": 1})
-    mount(s, exporter(snapshot(inc=1)), snapshot=lambda: taken)
+
+    async def take() -> Snapshot:
+        return taken
+
+    mount(s, exporter(snapshot(inc=1)), snapshot=take)
     for encoding in ("identity", "gzip"):
         response = await fetch(s, "/taskmeter/snapshot.json", Accept_Encoding=encoding)
         assert response.headers["Content-Type"] == "application/json"
@@ -210,11 +214,14 @@ async def test_the_event_loop_takes_the_snapshot_and_a_thread_does_the_rest(s: A
         takers.append(threading.get_ident())
         return Snapshot(at=1.0, start=0.0, prefixes={"a": waits, "b": waits})
 
+    async def take_json() -> Snapshot:
+        return WaitsForJson(at=1.0, start=0.0)
+
     mount(
         s,
         # a cap that makes it add them up, too
         Exporter(take, scope="scheduler", settings=Settings(max_prefixes=1)),
-        snapshot=lambda: WaitsForJson(at=1.0, start=0.0),
+        snapshot=take_json,
     )
     loop = threading.get_ident()
     metrics = asyncio.ensure_future(scrape(s))

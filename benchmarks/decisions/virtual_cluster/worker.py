@@ -8,7 +8,7 @@ from dask.sizeof import sizeof
 from distributed import worker_state_machine as machine
 
 from simulated_meter import SimulatedMeter
-from taskmeter.plugins.worker.plugin import MESSAGES_A_HEARTBEAT
+from taskmeter.plugins.worker.plugin import spacing
 from taskmeter.protocol.names import STREAM_OP
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class SimulatedWorker:
 
     def _send_message(self) -> None:
         now = self._clock.now
-        self._earliest = now + self._cluster.interval / MESSAGES_A_HEARTBEAT
+        self._earliest = now + spacing(self._cluster.interval)
         if self.alive and self._meter is not None:
             data = self._meter.message(now)
             self._cluster.tell(self.address, {"op": STREAM_OP, "data": data})

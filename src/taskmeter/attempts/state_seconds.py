@@ -92,6 +92,8 @@ class Occupancy:
     def _seconds(self, prefix: str, t: float, counts: Mapping[str, int]) -> dict[str, float]:
         row, given = self._rows[prefix], self._given.get(prefix, _NO_SECONDS)
         seconds = {state: count * t + row[state] for state, count in counts.items()}
+        if seconds == given:
+            return given
         for state, before in given.items():
             # rounding may take back a little of what was given
             seconds[state] = max(seconds[state], before)

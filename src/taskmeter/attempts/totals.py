@@ -5,6 +5,9 @@ from __future__ import annotations
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals
 
 
+_NOTHING = PrefixTotals()
+
+
 class Tally:
     """Totals of the ended attempts of one prefix."""
 
@@ -65,14 +68,22 @@ class Tally:
         self.seconds[old] -= compute_seconds
         self.seconds[new] += compute_seconds
 
-    def totals(self) -> PrefixTotals:
-        """Return the totals as they stand."""
+    def totals(self, before: PrefixTotals = _NOTHING) -> PrefixTotals:
+        """Return the totals as they stand.
+
+        Parameters
+        ----------
+        before
+            Earlier ones, of which what has not changed is used again.
+        """
+        attempts = dict(before.attempts)
+        for outcome, known in before.attempts.items():
+            # what was taken back may leave a rounding behind
+            count, seconds = self.counts[outcome], max(0.0, self.seconds[outcome])
+            if count != known.count or seconds != known.seconds:
+                attempts[outcome] = AttemptTotals(count=count, seconds=seconds)
         return PrefixTotals(
-            attempts={
-                # what was taken back may leave a rounding behind
-                o: AttemptTotals(count=self.counts[o], seconds=max(0.0, self.seconds[o]))
-                for o in OUTCOMES
-            },
+            attempts=attempts,
             seceded_seconds=self.seceded_seconds,
             cpu_seconds=self.cpu_seconds,
             wasted_cpu_seconds=self.wasted_cpu_seconds,

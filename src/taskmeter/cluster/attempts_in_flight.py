@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any
 
 from taskmeter.attempts.attempt import Key, PrefixTotals
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Phase
@@ -10,6 +11,7 @@ from taskmeter.attempts.ledger import AttemptState
 from taskmeter.attempts.running_sum import RunningSum
 from taskmeter.attempts.totals import Tally
 from taskmeter.protocol.validate import MOST_SECONDS
+from taskmeter.snapshots.stats import PrefixStats
 
 #: Attempts that have gone may stay in a heap, until there are more of them than others.
 _SPARE = 16
@@ -85,8 +87,8 @@ class PrefixRow:
     """What the attempts of one prefix used, ended and in flight."""
 
     __slots__ = (
-        "_by_start", "_totals", "changed", "computing", "cpu_seconds", "executing", "running",
-        "seceding", "stalled", "tally",
+        "_by_start", "_totals", "changed", "computing", "cpu_seconds", "executing", "made",
+        "running", "seceding", "stalled", "tally",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -105,6 +107,8 @@ class PrefixRow:
         #: something ended since the totals were last read
         self.changed = True
         self._totals = PrefixTotals()
+        #: what the latest snapshot made of it while it was at rest, and of what
+        self.made: tuple[tuple[Any, ...], PrefixStats] | None = None
 
     def add(self, attempt: Attempt) -> None:
         """Count an attempt as in flight."""
@@ -142,7 +146,7 @@ class PrefixRow:
     def totals(self) -> PrefixTotals:
         """Return the totals of what ended; the same object while nothing does."""
         if self.changed:
-            self._totals, self.changed = self.tally.totals(), False
+            self._totals, self.changed = self.tally.totals(self._totals), False
         return self._totals
 
     def compute(self, now: float) -> float:

@@ -134,6 +134,8 @@ class Distributions:
         self._slowest: dict[str, tuple[float, str, float, str]] = {}
         #: {prefix: the entry of `_slowest` that was read last, and as what}
         self._told_slow: dict[str, tuple[tuple[float, str, float, str], SlowAttempt]] = {}
+        #: {prefix: the difference of what and what was read last as `recent`, and that}
+        self._recent: dict[str, tuple[Distribution, Distribution, Distribution]] = {}
         #: (instant, {prefix: its compute durations up to then}), a slice apart
         self._history: deque[tuple[float, Mapping[str, Distribution]]] = deque([(at, {})])
 
@@ -286,11 +288,15 @@ class Distributions:
         older = self._history[0][1].get(prefix, _EMPTY)
         if older is durations:
             return _EMPTY
-        try:
-            return durations.since(older)
-        except ValueError:
-            # a length that was recorded here turned out to be another one
-            return durations
+        known = self._recent.get(prefix)
+        if known is None or known[0] is not older or known[1] is not durations:
+            try:
+                recent = durations.since(older) if older.count else durations
+            except ValueError:
+                # a length that was recorded here turned out to be another one
+                recent = durations
+            self._recent[prefix] = known = older, durations, recent
+        return known[2]
 
     def slowest(self, prefix: str, now: float, at: float) -> SlowAttempt | None:
         """Return a prefix's slowest attempt within the window, told in Unix time."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from taskmeter.attempts.idle_reasons import (
 from taskmeter.attempts.increments import nearest_increments
 from taskmeter.attempts.names import bounded
 from taskmeter.cluster.account import ClusterAccount
-from taskmeter.cluster.attempts_in_flight import PrefixRow
+from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow
 from taskmeter.cluster.distributions import Measured
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.cluster.worker_state import WorkerState
@@ -41,6 +42,10 @@ _NO_FACTS = SchedulerFacts()
 _NOTHING = Distribution()
 _NOT_MEASURED = Measured()
 _NO_TOTALS = ActivityTotals()
+_NONE: Mapping[str, Any] = {}
+
+#: Compared by value.
+_PLAIN = frozenset({int, float, dict})
 
 #: Activities that are not parts of the code, or make up what the parts leave of it.
 _NOT_NAMED = frozenset({*AROUND_CODE, THREAD_CPU, THREAD_NONCPU})
@@ -66,6 +71,20 @@ class _Instant:
     details: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    """What grows with the cluster.
+
+    Parameters
+    ----------
+    running, workers
+        As in `Snapshot`.
+    """
+
+    running: tuple[InFlight, ...] = ()
+    workers: tuple[WorkerStatus, ...] = ()
+
+
 def read(
     account: ClusterAccount,
     now: float,
@@ -74,6 +93,7 @@ def read(
     start: float,
     facts: SchedulerFacts = _NO_FACTS,
     details: bool = True,
+    lists: Lists | None = None,
     reported_at: float | None = None,
 ) -> Snapshot:
     """Return everything as it stands at `now`.
@@ -89,7 +109,9 @@ def read(
     facts
         What the scheduler knows besides.
     details
-        List the attempts in flight, groups, pairs of workers and recent durations, too.
+        List groups, pairs of workers and recent durations, too.
+    lists
+        The attempts in flight and the workers; by default all attempts with `details`.
     reported_at
         Do not extrapolate beyond the latest message, which came at this Unix time. Then figures
         only change with that time.
@@ -106,16 +128,17 @@ def read(
         for name, row in account.rows.items()
     }
     prefixes, thread_seconds, idle = _balanced(account, prefixes, as_of)
+    if lists is None:
+        running = in_flight(account.in_flight() if details else (), now, at, as_of=as_of)
+        lists = Lists(running=tuple(sorted(running, key=lambda attempt: attempt.start)))
     return Snapshot(
         at=at,
         start=start,
         prefixes=prefixes,
         thread_seconds=thread_seconds,
         nthreads=account.nthreads,
-        running=tuple(sorted(_in_flight(account, instant), key=lambda a: a.start))
-        if details
-        else (),
-        workers=tuple(_worker_status(account, status, as_of) for status in facts.workers),
+        running=lists.running,
+        workers=lists.workers,
         invalid_samples=account.invalid + distributions.invalid,
         errors=_added(account.errors, facts.errors),
         groups=distributions.groups(now, at) if details else {},
@@ -144,7 +167,22 @@ def _prefix_stats(
     totals = row.totals()
     compute, seceded = row.compute(instant.as_of), row.seceded(instant.as_of)
     oldest = row.oldest
-    return PrefixStats(
+    slowest = account.distributions.slowest(name, instant.now, instant.at)
+    states, state_seconds = facts.states.get(name, _NONE), facts.state_seconds.get(name, _NONE)
+    recomputed, late = facts.recomputed.get(name, 0.0), facts.late_total.get(name, 0)
+    expected = facts.expected.get(name)
+    durations = measured.durations[COMPUTE]
+    recent = account.distributions.recent(name, durations) if instant.details else _NOTHING
+    # Most prefixes of a large cluster are at rest.
+    made_of = None
+    if oldest is None:
+        made_of = (
+            totals, measured, compute, seceded, slowest, states, state_seconds, recomputed, late,
+            expected, recent, row.executing, row.stalled, row.cpu_seconds,
+        )  # fmt: skip
+        if row.made is not None and _is_same(row.made[0], made_of):
+            return row.made[1]
+    stats = PrefixStats(
         compute_seconds=compute,
         seceded_seconds=seceded,
         cpu_seconds=totals.cpu_seconds + row.cpu_seconds,
@@ -154,18 +192,23 @@ def _prefix_stats(
         oldest_start=None if oldest is None else instant.at - (instant.now - oldest.start),
         durations=measured.durations,
         waits=measured.waits,
-        recent=account.distributions.recent(name, measured.durations[COMPUTE])
-        if instant.details
-        else _NOTHING,
-        slowest=account.distributions.slowest(name, instant.now, instant.at),
+        recent=recent,
+        slowest=slowest,
         activities=_activities(measured.activities, compute + seceded, row.cpu_seconds, totals),
-        recomputed_seconds=facts.recomputed.get(name, 0.0),
-        state_seconds=facts.state_seconds.get(name, {}),
-        states=facts.states.get(name, {}),
-        expected=facts.expected.get(name),
-        late=facts.late_total.get(name, 0),
+        recomputed_seconds=recomputed,
+        state_seconds=state_seconds,
+        states=states,
+        expected=expected,
+        late=late,
         **measured.single,
     )
+    row.made = None if made_of is None else (made_of, stats)
+    return stats
+
+
+def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Return whether all are the same objects, or equal numbers."""
+    return all(a is b or (type(a) in _PLAIN and a == b) for a, b in zip(one, other, strict=True))
 
 
 def _activities(
@@ -229,14 +272,29 @@ def _balanced(
     return prefixes, thread_seconds, idle
 
 
-def _in_flight(account: ClusterAccount, instant: _Instant) -> Iterator[InFlight]:
-    for attempt in account.in_flight():
-        compute, seceded = attempt.used(instant.as_of)
+def in_flight(
+    attempts: Iterable[Attempt], now: float, at: float, *, as_of: float
+) -> Iterator[InFlight]:
+    """Yield those of some attempts that are in flight, as a snapshot lists them.
+
+    Parameters
+    ----------
+    attempts
+        Which ones.
+    now, at
+        The instant on the account's clock and in Unix time.
+    as_of
+        Their seconds are extrapolated to then.
+    """
+    for attempt in attempts:
+        if attempt.over:
+            continue
+        compute, seceded = attempt.used(as_of)
         yield InFlight(
             worker=attempt.worker,
             key=bounded(str(attempt.key)),
             prefix=attempt.prefix,
-            start=instant.at - (instant.now - attempt.start),
+            start=at - (now - attempt.start),
             compute_seconds=compute,
             seceded_seconds=seceded,
             seceded=attempt.phase == SECEDED,
@@ -245,17 +303,20 @@ def _in_flight(account: ClusterAccount, instant: _Instant) -> Iterator[InFlight]
             cpu_seconds=attempt.cpu_seconds,
             still_seconds=0.0
             if attempt.cpu_seconds is None
-            else max(0.0, instant.as_of - attempt.advanced_at),
+            else max(0.0, as_of - attempt.advanced_at),
             frame=attempt.frame,
         )
 
 
-def _worker_status(account: ClusterAccount, status: WorkerStatus, now: float) -> WorkerStatus:
+def worker_status(account: ClusterAccount, status: WorkerStatus, now: float) -> WorkerStatus:
+    """Return how well a worker is metered, as the account knows; the rest as it is told."""
     worker = account.workers.get(status.address)
     if worker is None or worker.estimated or worker.received is None:
         return status
-    return replace(
-        status,
+    return WorkerStatus(
+        address=status.address,
+        name=status.name,
+        nthreads=status.nthreads,
         metered=True,
         version=worker.version,
         report_age_seconds=max(0.0, now - worker.received),

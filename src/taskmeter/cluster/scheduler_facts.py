@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
-from taskmeter.snapshots.snapshot import WorkerStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +16,6 @@ class SchedulerFacts:
 
     Parameters
     ----------
-    workers
-        How well each worker is metered.
     errors
         Contained errors.
     state_seconds, states
@@ -39,7 +36,6 @@ class SchedulerFacts:
         As in `Transfers`.
     """
 
-    workers: tuple[WorkerStatus, ...] = ()
     errors: Mapping[str, int] = field(default_factory=dict)
     state_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     states: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

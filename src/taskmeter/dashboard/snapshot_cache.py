@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from time import monotonic
 
+from taskmeter.garbage import no_collection
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.figures.history import History
 from taskmeter.views.figures.view import View
@@ -54,7 +53,7 @@ class Feed:
         """Return the present and the last minutes."""
         now = monotonic()
         if self._view is None or now - self._taken >= self._fresh_seconds:
-            with _no_collection():
+            with no_collection():
                 # the old one goes first: then there are hardly more objects afterwards than before
                 self._view = None
                 snapshot = self._take()
@@ -62,19 +61,3 @@ class Feed:
             self._taken = now
             self._view = View(snapshot=snapshot, moments=self._history.moments)
         return self._view
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Look for no garbage meanwhile.
-
-    A snapshot has tens of thousands of objects, which make Python look for garbage among all that
-    there are in a scheduler; that takes longer than the snapshot. There are no cycles in it.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

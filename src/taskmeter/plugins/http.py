@@ -87,9 +87,11 @@ async def _metrics(exporter: Exporter, request: HTTPServerRequest) -> Rendered:
     )
 
 
-async def _snapshot(take: Callable[[], Snapshot], request: HTTPServerRequest) -> Rendered:
+async def _snapshot(
+    take: Callable[[], Awaitable[Snapshot]], request: HTTPServerRequest
+) -> Rendered:
     packed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
-    return await _in_thread(_as_page, take(), packed)
+    return await _in_thread(_as_page, await take(), packed)
 
 
 def _as_page(snapshot: Snapshot, packed: bool) -> Rendered:  # noqa: FBT001 (a thread's argument)
@@ -145,7 +147,9 @@ def _finite(plain: Any) -> Any:
 class _Pages(web.Application):
     """All pages of one server, and its part in Dask's ``/metrics``."""
 
-    def __init__(self, prefix: str, exporter: Exporter, snapshot: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, prefix: str, exporter: Exporter, snapshot: Callable[[], Awaitable[Snapshot]]
+    ) -> None:
         #: {page: gives the answer to a request for it}
         answers = {
             "metrics": partial(_metrics, exporter),
@@ -251,7 +255,7 @@ class Mount:
 
 
 def mount(
-    server: Any, exporter: Exporter, *, snapshot: Callable[[], Snapshot] | None = None
+    server: Any, exporter: Exporter, *, snapshot: Callable[[], Awaitable[Snapshot]] | None = None
 ) -> Mount:
     """Add taskmeter's pages to a running Dask server, in place of any that are there already.
 
@@ -270,7 +274,11 @@ def mount(
         return Mount(server, None)
     for earlier in [app for app in application.applications if isinstance(app, _Pages)]:
         _remove(server, earlier)
-    pages = _Pages(_http_prefix(server), exporter, snapshot or exporter.take)
+
+    async def take() -> Snapshot:
+        return exporter.take()
+
+    pages = _Pages(_http_prefix(server), exporter, snapshot or take)
     # First, not last: an application such as Jupyter's answers to every path.
     application.applications.insert(0, pages)
     if exporter.settings.join_dask_metrics:

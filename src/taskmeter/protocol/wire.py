@@ -5,7 +5,7 @@ What is sent are bytes, so that nothing in them can upset the Dask message that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgpack
@@ -324,8 +324,27 @@ def _by_state(plain: Any) -> Mapping[str, float]:
 
 
 def pack_snapshot(snapshot: Snapshot) -> bytes:
-    """Return a snapshot as bytes, its distributions in their compact form."""
-    return _bytes(snapshot.to_dict(Distribution.to_bytes))
+    """Return a snapshot as bytes, its distributions in their compact form.
+
+    msgpack lets no other thread run before it is done, and the attempts of a large cluster take it
+    long: so it gets them one by one.
+    """
+    return b"".join(_pieces(snapshot.to_dict(Distribution.to_bytes)))
+
+
+def _pieces(plain: dict[str, Any]) -> Iterator[bytes]:
+    """Pack a dict in pieces, and let go of what is packed: a long list takes long to be freed."""
+    packer = msgpack.Packer(unicode_errors="surrogatepass")
+    yield packer.pack_map_header(len(plain))
+    for name, value in plain.items():
+        yield packer.pack(name)
+        if isinstance(value, list):
+            yield packer.pack_array_header(len(value))
+            for place, item in enumerate(value):
+                yield packer.pack(item)
+                value[place] = None
+        else:
+            yield packer.pack(value)
 
 
 def unpack_snapshot(data: Any) -> Snapshot:

@@ -29,6 +29,10 @@ class LoopTurns:
         self._clock = clock
         self._table: DistributionTable[str] = DistributionTable()
 
+    def recorder(self, part: str) -> Callable[[float], None]:
+        """Return the function that records the seconds of a turn of a part."""
+        return self._table.recorder(part)
+
     def timed(self, part: str, function: Callable[P, T]) -> Callable[P, T]:
         """Return a function that does the same, each call of which is a turn of a part."""
         clock, record = self._clock, self._table.recorder(part)

@@ -16,13 +16,14 @@ from tornado.ioloop import PeriodicCallback
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.distributions import Distributions
 from taskmeter.cluster.monotone_export import MonotoneExport
-from taskmeter.cluster.reading import read
+from taskmeter.cluster.reading import Lists, read
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.config import Settings, unknown_settings
 from taskmeter.dashboard.mount import add_pages
 from taskmeter.errors import contained, logger
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
+from taskmeter.garbage import no_collection
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.scheduler.bandwidth_writer import Transferring
@@ -30,6 +31,7 @@ from taskmeter.plugins.scheduler.duration_writer import Steering
 from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.fresh_messages import REFRESH_SECONDS, FreshMessages
 from taskmeter.plugins.scheduler.handlers import Answers
+from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
@@ -48,7 +50,7 @@ from taskmeter.protocol.names import (
     UNINSTALL_OP,
 )
 from taskmeter.protocol.wire import pack_snapshot
-from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 #: The scheduler's own handler of heartbeats, behind which durations are written again.
@@ -57,8 +59,9 @@ HEARTBEAT_OP = "heartbeat_worker"
 #: A worker has this many heartbeats' time for its first message, then it counts as unmetered.
 GRACE_INTERVALS = 4
 
-#: So many series of a kind are folded at a time, which takes some 5 ms.
+#: So many series of a kind are folded at a time, which takes some 5 ms; by a scrape, fewer.
 FOLD_MOST = 500
+FOLD_FOR_SCRAPE = 100
 
 #: How long a second install waits for the first one to be done.
 INSTALL_SECONDS = 30.0
@@ -125,6 +128,7 @@ class SchedulerMeter(SchedulerPlugin):
             stalled_seconds=settings.stalled_seconds,
         )
         self.turns = LoopTurns()
+        self._lister = Lister(scheduler, self.account, self.turns.recorder("snapshot"))
         self._stamped = settings.timestamps
         #: the instant of the latest message, on the monotonic clock and in Unix time
         self._stamp: tuple[float, float] = (now, self.began)
@@ -177,7 +181,7 @@ class SchedulerMeter(SchedulerPlugin):
         scheduler.handlers.update(self._handlers)
         exporter = Exporter(timed("scrape", self.scrape), scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
-            scheduler, exporter, snapshot=timed("snapshot", self.snapshot)
+            scheduler, exporter, snapshot=self.whole_snapshot
         )
         self._announce()
         self._remove_pages = contained(self.errors, "pages", add_pages)(
@@ -372,20 +376,35 @@ class SchedulerMeter(SchedulerPlugin):
 
     # Reading
 
-    def snapshot(self, *, details: bool = True) -> Snapshot:
-        """Return everything as it is known now."""
+    @no_collection()
+    def snapshot(self) -> Snapshot:
+        """Return everything as it is known now, with some of what is in flight and of the workers.
+
+        Of a cluster with no more than some hundred of either, that is all.
+        """
+        now, at = monotonic(), time()
+        return self._snapshot(self._lister.some(now, at))
+
+    async def whole_snapshot(self) -> Snapshot:
+        """Return everything as it is known now; others get the event loop in between."""
+        lists = await self._lister.all(monotonic(), time())
+        with self.turns.turn("snapshot"), no_collection():
+            return self._snapshot(lists)
+
+    def _snapshot(self, lists: Lists) -> Snapshot:
         # both clocks at once: what comes after takes its time
         now, at = monotonic(), time()
         self._estimate(now)
-        return self._read(now, at, details=details)
+        return self._read(now, at, details=True, lists=lists)
 
-    def exported(self, *, details: bool = True) -> Snapshot:
+    def exported(self) -> Snapshot:
         """Return everything as what is shown over time may show it: no counter falls."""
-        return self.export.look(self.snapshot(details=details))
+        return self.export.look(self.snapshot())
 
+    @no_collection()
     def scrape(self) -> Snapshot:
         """Return what a scrape may show."""
-        self.account.distributions.fold(FOLD_MOST)
+        self.account.distributions.fold(FOLD_FOR_SCRAPE)
         now, at = monotonic(), time()
         self._estimate(now)
         reported_at = self._reported_at(now, at) if self._stamped else None
@@ -405,24 +424,30 @@ class SchedulerMeter(SchedulerPlugin):
         return stamp
 
     def _read(
-        self, now: float, at: float, *, details: bool, reported_at: float | None = None
+        self,
+        now: float,
+        at: float,
+        *,
+        details: bool,
+        lists: Lists | None = None,
+        reported_at: float | None = None,
     ) -> Snapshot:
         return read(
             self.account,
             now,
             at=at,
             start=self.began,
-            facts=self._facts(now, details=details),
+            facts=self._facts(now),
             details=details,
+            lists=lists,
             reported_at=reported_at,
         )
 
-    def _facts(self, now: float, *, details: bool) -> SchedulerFacts:
+    def _facts(self, now: float) -> SchedulerFacts:
         states = self.transits
         states.workers.look(now)
         seconds, counts = states.tasks.read(now - states.at) if states.occupancy else ({}, {})
         return SchedulerFacts(
-            workers=self._workers() if details else (),
             errors={**self.errors, **(self.otlp.errors if self.otlp is not None else {})},
             state_seconds=seconds,
             states=counts,
@@ -436,12 +461,6 @@ class SchedulerMeter(SchedulerPlugin):
             remaining=self.outstanding.latest,
             loop_turns=self.turns.read(),
             transfer_model=contained(self.errors, "transfers", self.transferring.model)(now),
-        )
-
-    def _workers(self) -> tuple[WorkerStatus, ...]:
-        return tuple(
-            WorkerStatus(address=address, name=str(ws.name), nthreads=ws.nthreads)
-            for address, ws in self.scheduler.workers.items()
         )
 
     def _has_news(self, address: str) -> bool:
@@ -496,7 +515,7 @@ class SchedulerMeter(SchedulerPlugin):
             await asyncio.sleep(0)
         if self.steering.mode != "off":
             await self.outstanding.refresh(monotonic())
-        snapshot = self.snapshot()
+        snapshot = await self.whole_snapshot()
         return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
 
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from taskmeter.attempts.events import SECEDED
 from taskmeter.cluster.account import ClusterAccount
@@ -25,6 +17,7 @@ from taskmeter.errors import count_error
 from taskmeter.estimation.estimates import Outlook
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.estimates import Forecasting, awaited
+from taskmeter.plugins.scheduler.slices import SLICE_SECONDS, sliced
 from taskmeter.policies.calibration import Calibration, Calibrations, Prediction
 from taskmeter.policies.completion_time import Eta, eta
 from taskmeter.policies.cost import UNKNOWN_SECONDS
@@ -34,20 +27,14 @@ from taskmeter.policies.scaling import Memory, Need, need
 from taskmeter.policies.workload import ToDo
 from taskmeter.snapshots.expected import Remaining
 
-T = TypeVar("T")
-
 #: The time left is worked out anew after so many seconds, when somebody asks for it ...
 FRESH_SECONDS = 1.0
 
 #: ... and after so many when nobody does.
 LOOK_SECONDS = 5.0
 
-#: The event loop is held for so long at a time, and then others have it for so much longer.
-_SLICE_SECONDS = 0.005
+#: After each slice of the search for levels, others have the event loop for so long.
 _PAUSE_SECONDS = 0.025
-
-#: Things that are looked at before the clock is.
-_LOOKS_AT_CLOCK = 50
 
 #: A recount of levels may take this share of the time between two.
 _RECOUNT_SHARE = 0.02
@@ -121,7 +108,7 @@ class RemainingWork:
         try:
             more = True
             while more:
-                stop = perf_counter() + _SLICE_SECONDS
+                stop = perf_counter() + SLICE_SECONDS
                 while more and perf_counter() < stop:
                     more = self._levels.step()
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -283,7 +270,7 @@ class RemainingWork:
         keys: set[Hashable] | None = None
         counts: dict[str, dict[int, LevelCount]] = {}
         if tasks is None:
-            async for prefix in _sliced(tuple(self._scheduler.task_prefixes.values())):
+            async for prefix in sliced(tuple(self._scheduler.task_prefixes.values())):
                 levels = self._levels.counts(prefix)
                 if levels:
                     counts[prefix.name] = levels
@@ -291,7 +278,7 @@ class RemainingWork:
             counts, keys = await self._counts_of(tasks)
         running: dict[tuple[str, int], tuple[list[float], list[Hashable], list[str]]] = {}
         known = self._scheduler.tasks
-        async for attempt in _sliced(self._attempts()):
+        async for attempt in sliced(self._attempts()):
             task = known.get(attempt.key)
             if task is not None and (keys is None or attempt.key in keys):
                 place = attempt.prefix, bin_of(self._levels.level(task))
@@ -308,7 +295,7 @@ class RemainingWork:
         #: {(prefix, bin): [left, waiting, the most dependencies]}
         rows: dict[tuple[str, int], list[int]] = {}
         keys: set[Hashable] = set()
-        async for task in _sliced(tasks):
+        async for task in sliced(tasks):
             if task.state in LEFT:
                 keys.add(task.key)
                 place = task.group.prefix.name, bin_of(self._levels.level(task))
@@ -354,16 +341,6 @@ def _predict(
         return None
     calibration = calibrations.get(frozenset(todo.kinds), Calibration())
     return todo, eta(todo, threads=threads, calibration=calibration, elapsed=elapsed)
-
-
-async def _sliced(items: Iterable[T]) -> AsyncIterator[T]:
-    """Iterate over many things, and let others have the event loop every few milliseconds."""
-    stop = perf_counter() + _SLICE_SECONDS
-    for number, item in enumerate(items):
-        yield item
-        if number % _LOOKS_AT_CLOCK == 0 and perf_counter() >= stop:
-            await asyncio.sleep(0)
-            stop = perf_counter() + _SLICE_SECONDS
 
 
 def _alike(threads: int, before: int) -> bool:

@@ -39,8 +39,11 @@ from taskmeter.version import __version__
 #: How often it is looked which threads rejoined, and whether a message is due.
 TICK_MS = 100
 
-#: After a change, a message is sent at once, but so many at most between two heartbeats.
+#: After a change, a message is sent at once, but so many at most between two heartbeats ...
 MESSAGES_A_HEARTBEAT = 5
+
+#: ... and in a large cluster only so much earlier than it would be anyway.
+AHEAD_SECONDS = 1.0
 
 #: Series of samples in one message; what is left goes into the next one, soon after.
 MOST_SERIES = 2_000
@@ -50,6 +53,14 @@ MOST_WAITING = 100
 
 #: Of an attempt that stands still, its code is looked at after so many seconds.
 FRAME_AFTER = 5.0
+
+
+def spacing(gap: float) -> float:
+    """Return the least seconds between two messages, where there are so many between heartbeats.
+
+    Dask has up to 200 heartbeats a second come to a scheduler, however many workers there are.
+    """
+    return max(gap / MESSAGES_A_HEARTBEAT, gap - AHEAD_SECONDS)
 
 
 class WorkerMeter(WorkerPlugin):
@@ -273,7 +284,7 @@ class WorkerMeter(WorkerPlugin):
     def _send(self, now: float) -> None:
         """Make a message of all that changed, for the worker's own figures and the scheduler."""
         gap = dask_internals.report_gap(self.worker)
-        self._earliest = now + gap / MESSAGES_A_HEARTBEAT
+        self._earliest = now + spacing(gap)
         self._next_message = now + gap
         self._look(now)
         samples = self.recording.take(now, MOST_SERIES)

@@ -1,0 +1,112 @@
+"""Lists of attempts in flight and of workers, for those who ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final
+
+from taskmeter.attempts.attempt import InFlight
+from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.reading import Lists, in_flight, worker_status
+from taskmeter.plugins.scheduler.slices import sliced
+from taskmeter.snapshots.snapshot import WorkerStatus
+
+#: Attempts and workers that are looked at for a page; of larger clusters it shows a part.
+MOST_ATTEMPTS: Final = 1_000
+MOST_WORKERS: Final = 200
+
+#: So many attempts are sorted at a time.
+_RUN: Final = 1_000
+
+_start = attrgetter("start")
+
+
+class Lister:
+    """Makes lists whose length grows with the cluster.
+
+    Parameters
+    ----------
+    scheduler
+        Whose workers.
+    account
+        Tells what runs.
+    record
+        Is told the seconds of each slice.
+    """
+
+    def __init__(
+        self, scheduler: Any, account: ClusterAccount, record: Callable[[float], None]
+    ) -> None:
+        self._scheduler = scheduler
+        self._account = account
+        self._record = record
+        #: {address: how a worker was when it was last looked at}
+        self._statuses: dict[str, WorkerStatus] = {}
+        #: the worker to go on with
+        self._next = 0
+
+    async def all(self, now: float, at: float) -> Lists:
+        """Return all attempts and all workers, listed in slices of the event loop's time.
+
+        Parameters
+        ----------
+        now, at
+            The instant, on the account's clock and in Unix time.
+        """
+        account, record = self._account, self._record
+        runs: list[list[InFlight]] = [[]]
+        attempts = (
+            attempt
+            for worker in tuple(account.workers.values())
+            for attempt in tuple(worker.running.values())
+        )
+        async for attempt in sliced(in_flight(attempts, now, at, as_of=now), record):
+            runs[-1].append(attempt)
+            if len(runs[-1]) == _RUN:
+                runs[-1].sort(key=_start)
+                runs.append([])
+        runs[-1].sort(key=_start)
+        ordered = [attempt async for attempt in sliced(merge(*runs, key=_start), record)]
+        workers = [self._status(ws, now) async for ws in sliced(self._workers(), record)]
+        return Lists(running=tuple(ordered), workers=tuple(workers))
+
+    def some(self, now: float, at: float) -> Lists:
+        """Return some attempts of each prefix, its oldest among them, and all workers.
+
+        Of a large cluster, only some of the workers are looked at; the others are told as they were
+        last time.
+
+        Parameters
+        ----------
+        now, at
+            As for `all`.
+        """
+        rows = self._account.rows.values()
+        executing = sum(row.executing for row in rows)
+        share = None if executing <= MOST_ATTEMPTS else max(1, MOST_ATTEMPTS // len(rows))
+        attempts = dict.fromkeys(a for row in rows if (a := row.oldest) is not None)
+        for row in rows:
+            attempts.update(dict.fromkeys(islice(row.running, share)))
+        running = sorted(in_flight(attempts, now, at, as_of=now), key=_start)
+        workers = self._workers()
+        first = self._next if self._next < len(workers) else 0
+        looked_at = workers[first : first + MOST_WORKERS]
+        self._next = first + len(looked_at)
+        known = self._statuses
+        self._statuses = {
+            ws.address: known.get(ws.address) or WorkerStatus(address=ws.address) for ws in workers
+        }
+        for ws in looked_at:
+            self._statuses[ws.address] = self._status(ws, now)
+        return Lists(running=tuple(running), workers=tuple(self._statuses.values()))
+
+    def _workers(self) -> tuple[Any, ...]:
+        workers: Iterable[Any] = self._scheduler.workers.values()
+        return tuple(workers)
+
+    def _status(self, ws: Any, now: float) -> WorkerStatus:
+        status = WorkerStatus(address=ws.address, name=str(ws.name), nthreads=ws.nthreads)
+        return worker_status(self._account, status, now)
