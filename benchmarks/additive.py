@@ -13,8 +13,8 @@ few seconds a snapshot is taken, whatever runs, and must add up:
 for the time since the line before. Both are 0 by construction where every worker has a meter: idle
 "overhead" is what is left of the held threads, and "thread-noncpu" what is left of the seconds of
 the code. So a third figure is measured apart: `dask_fraction` is how far the seconds of the code
-are from what Dask's own fine performance metrics say when all has ended (attempts that failed or were
-cancelled included, which it tells as one activity with what it did around them).
+are from what Dask's own fine performance metrics say when all has ended (attempts that failed or
+were cancelled included, which it tells as one activity with what it did around them).
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals
 
-
 _NOTHING = PrefixTotals()
 
 
