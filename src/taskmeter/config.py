@@ -65,7 +65,6 @@ class Settings:
     max_forecasts: int = DEFAULTS["max-forecasts"]
     occupancy: bool = DEFAULTS["occupancy"]
     recent_seconds: float = DEFAULTS["recent-seconds"]
-    extrapolation_intervals: float = DEFAULTS["extrapolation-intervals"]
     join_dask_metrics: bool = DEFAULTS["join-dask-metrics"]
     duration_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["duration-buckets"]))
     bytes_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["bytes-buckets"]))
