@@ -84,10 +84,17 @@ def pack_message(message: Message) -> bytes:
     )  # fmt: skip
 
 
-def unpack_message(data: Any) -> Message:
+def unpack_message(data: Any, *, completions: bool = True) -> Message:
     """Return the message that `pack_message` was given.
 
     A row that holds a value that cannot be is left out, and counted in `Message.invalid`.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    completions
+        Read the completions, too, which are half of the price.
 
     Raises
     ------
@@ -102,7 +109,7 @@ def unpack_message(data: Any) -> Message:
     if plain[0] != PROTOCOL:
         raise MessageError("message of another protocol number")
     try:
-        return _Reader().message(*plain[1:])
+        return _Reader(completions=completions).message(*plain[1:])
     except _BAD as error:
         raise MessageError("garbled message") from error
 
@@ -134,7 +141,8 @@ def _totals_row(prefix: str, totals: PrefixTotals) -> list[Any]:
 class _Reader:
     """Reads the rows of one message, and counts those that cannot be."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, completions: bool) -> None:
+        self.completions = completions
         self.invalid = 0
 
     def message(
@@ -163,7 +171,7 @@ class _Reader:
             distributions=dict(self._rows(distributions, _distribution)),
             groups=self._rows(groups, _group),
             slowest=self._rows(slowest, _slowest),
-            completions=self._rows(completions, _completion),
+            completions=self._rows(completions, _completion) if self.completions else (),
             invalid=validate.count(samples_invalid),
         )
         return Message(

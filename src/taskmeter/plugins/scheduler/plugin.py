@@ -164,7 +164,9 @@ class SchedulerMeter(SchedulerPlugin):
         self.transition = self.transits.hook()
         # The scheduler's side comes first: a message must find somebody to take it.
         self._receiver = receiver = Receiver(
-            contained(self.errors, "message", self._take), self.account.count
+            contained(self.errors, "message", self._take),
+            self.account.count,
+            completions=self.steering.mode != "off",
         )
         scheduler.extensions[EXTENSION] = receiver
         timed = self.turns.timed

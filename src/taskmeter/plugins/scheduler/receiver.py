@@ -26,11 +26,20 @@ class Receiver:
         Takes a worker's address and its message.
     reject
         Is told of what could not be read.
+    completions
+        Somebody wants to know of completions.
     """
 
-    def __init__(self, take: Callable[[str, Message], None], reject: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        take: Callable[[str, Message], None],
+        reject: Callable[[str], None],
+        *,
+        completions: bool = True,
+    ) -> None:
         self._take: Callable[[str, Message], None] | None = take
         self._reject = reject
+        self._completions = completions
         self._logged: set[str] = set()
 
     @property
@@ -47,7 +56,7 @@ class Receiver:
         if self._take is None or not data:
             return
         try:
-            message = unpack_message(data)
+            message = unpack_message(data, completions=self._completions)
         except MessageError as error:
             self._refuse(worker, str(error))
             return
