@@ -226,7 +226,7 @@ class SimulatedCluster:
 
     def heartbeat(self, address: str) -> None:
         """Take a worker's heartbeat."""
-        self.scheduler.heartbeat_worker(
+        self.scheduler.handlers["heartbeat_worker"](
             address=address,
             resolve_address=False,
             now=1.0,
