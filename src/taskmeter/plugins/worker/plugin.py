@@ -116,6 +116,7 @@ class WorkerMeter(WorkerPlugin):
         self._cpu = CpuClocks()
         self._executions.take_over(now)
         self._executions.looked = now
+        self._status = worker.status
         #: attempts that rejoined, as of the last look
         self._rejoined = 0
         self._next_message = 0.0
@@ -276,7 +277,9 @@ class WorkerMeter(WorkerPlugin):
 
     def _tick(self) -> None:
         now = monotonic()
-        if now >= self._next_message:
+        if now >= self._next_message or self.worker.status is not self._status:
+            # of a worker that is paused nobody else would tell soon
+            self._status = self.worker.status
             self._send(now)
         elif self._executions.any_may_move:
             self._look(now)
