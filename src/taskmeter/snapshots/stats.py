@@ -36,6 +36,9 @@ AROUND_CODE = frozenset(
 
 _EMPTY = Distribution()
 
+#: Instants of one event that were told at different times may differ by this much.
+_CLOCK_SLACK_SECONDS = 1.0
+
 
 def no_durations() -> dict[str, Distribution]:
     """Return an empty distribution for the one action that is always there."""
@@ -397,9 +400,16 @@ class GroupStats:
         """The seconds of its ok and failed attempts, added up."""
         return self.durations[COMPUTE].sum + self.failed_durations.sum
 
+    def _is_another(self, older: GroupStats) -> bool:
+        """Return whether `older` was forgotten in between, and this one came again.
+
+        Both starts are told in Unix time, which may have been set a little meanwhile.
+        """
+        return self.first_start > older.first_start + _CLOCK_SLACK_SECONDS
+
     def grew_after(self, older: GroupStats | None) -> bool:
         """Return whether attempts ended after `older`; None if the group is new."""
-        if older is None or self.first_start > older.first_start:
+        if older is None or self._is_another(older):
             older_count = 0
         else:
             older_count = older.durations[COMPUTE].count + older.failed_durations.count
@@ -410,7 +420,7 @@ class GroupStats:
 
         A group that was forgotten in between, and came again, is taken as new.
         """
-        if self.first_start > older.first_start:
+        if self._is_another(older):
             return self
         return replace(
             self,
