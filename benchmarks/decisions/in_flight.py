@@ -4,7 +4,7 @@
 
 Prefixes are warmed up with 1,100 completions each. Then, once a simulated second, each turn is
 timed that a scheduler takes: `Forecasts.update` with 2,000 completions, which looks at the age of
-all that runs, and `Forecasts.estimates` for a slice of the prefixes. Printed are median and worst
+all that runs, and `Forecasts.refresh` for a slice of the prefixes. Printed are median and worst
 over the turns, in milliseconds of CPU time, beside a plain loop over the attempts that compares
 each age with a number: the naive rule. Judge by the ratio, as machines differ. Adding and removing
 an attempt is printed in microseconds.
@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
+from taskmeter.estimation.estimates import Completed, Forecasts
+from taskmeter.estimation.in_flight import InFlightColumns
 
 COMPLETIONS = 1_100
 EACH_TURN = 2_000
@@ -45,7 +46,6 @@ def completions(prefix: int, count: int, at: float, rng: np.random.Generator) ->
     return [
         Completed(
             prefix=f"prefix-{prefix}",
-            attempt=(f"{at}-{n}", n),
             worker=f"w{n % 500}",
             start=at + n,
             seconds=taken,
@@ -95,7 +95,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         begin = time.thread_time()
         late += len(forecasts.update(done, columns, now + turn))
         updates.append((time.thread_time() - begin) * 1e3)
-        estimates.append(timed(lambda: forecasts.estimates(now, SLICE)))
+        estimates.append(timed(lambda: forecasts.refresh(forecasts.stale(SLICE), now)))
         naive.append(timed(partial(older, dict.fromkeys(columns, now), now - 3.0)))
 
     def remove_all() -> None:

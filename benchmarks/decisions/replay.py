@@ -50,8 +50,9 @@ import numpy as np
 from distributed.scheduler import SchedulerState, TaskPrefix, heartbeat_interval
 from laws import LAWS, MORE, Floats, Law, worked
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
+from taskmeter.estimation.estimates import Completed, Forecasts
 from taskmeter.estimation.estimator import HALF_LIFE, Estimator
+from taskmeter.estimation.in_flight import InFlightColumns
 
 AFTER = 50
 THREADS = 4
@@ -111,11 +112,10 @@ class Replay:
             self.columns.heard(worker, now)
             kept = min(len(ended), KEPT)
             for place in self.rng.choice(len(ended), kept, replace=False).tolist() if kept else []:
-                attempt, start, seconds = ended[place]
+                _, start, seconds = ended[place]
                 completed.append(
                     Completed(
                         prefix="x",
-                        attempt=attempt,
                         worker=worker,
                         start=start,
                         seconds=seconds,

@@ -34,8 +34,9 @@ from typing import Any
 import numpy as np
 from laws import CORRELATED, LAWS, MIXTURES, MORE, Floats, Law
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
+from taskmeter.estimation.estimates import Completed, Forecasts
 from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.in_flight import InFlightColumns
 from taskmeter.estimation.stragglers import Cause
 from taskmeter.estimation.usual import ENOUGH
 from taskmeter.estimation.worker_speed import WorkerScores, scores
@@ -108,7 +109,6 @@ class Run:
         self.ended.append(seconds)
         return Completed(
             prefix="x",
-            attempt=attempt,
             worker=f"w{slot % WORKERS}",
             start=self.starts.pop(attempt),
             seconds=seconds,

@@ -64,7 +64,6 @@ def test_ends_that_are_heard_of_a_second_late_are_no_lengthening():
         done = [
             Completed(
                 prefix="x",
-                attempt=(second, n),
                 worker="w",
                 start=second - 1 + n / 32,
                 seconds=0.01,
@@ -80,7 +79,7 @@ def test_late_attempts_are_found_among_the_columns_and_asked_for_details():
     forecasts, columns = Forecasts(), InFlightColumns()
     rng = np.random.default_rng(1)
     done = [
-        Completed(prefix=p, attempt=(p, n), worker="w", start=float(n), seconds=seconds)
+        Completed(prefix=p, worker="w", start=float(n), seconds=seconds)
         for p in ("a", "b")
         for n, seconds in enumerate(rng.uniform(1.8, 2.2, 60).tolist())
     ]

@@ -193,7 +193,7 @@ class SimulatedWorker:
         now = self._clock.now
         if self._meter is not None:
             self._send_message()
-        answer = self._cluster.scheduler.heartbeat_worker(
+        answer = self._cluster.scheduler.handlers["heartbeat_worker"](
             address=self.address,
             resolve_address=False,
             now=now,

@@ -137,6 +137,9 @@ class SchedulerMeter(SchedulerPlugin):
             now,
             max_prefixes=settings.max_forecasts,
             steering=self.steering,
+            wrapped=lambda turn: self.turns.timed(
+                "estimates", contained(self.errors, "forecasting", turn)
+            ),
         )
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
@@ -184,9 +187,6 @@ class SchedulerMeter(SchedulerPlugin):
             scheduler, timed("page", self.exported), errors=self.errors
         )
         self.otlp = self._push(settings)
-        self._update = timed(
-            "estimates", contained(self.errors, "forecasting", self.forecasting.update)
-        )
         self._tending = PeriodicCallback(
             timed("timer", contained(self.errors, "tend", self._tend)), 500
         )
@@ -343,7 +343,7 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self._estimate(now)
         if self.steering.mode != "off":
-            self._update(now)
+            self.forecasting.update(now)
             contained(self.errors, "remaining", self.outstanding.look)(now)
         else:
             self.forecasting.forget()
