@@ -94,10 +94,10 @@ def test_late_attempts_are_found_among_the_columns_and_asked_for_details():
         asked.append(attempt)
         return Detail(still=True)
 
-    [late] = forecasts.update([], columns, 100.5, detail=detail)
+    [late] = forecasts.look(columns, 100.5, detail=detail)
     assert (late.attempt, late.worker, late.hung) == ("hung", "w1", True)
     assert asked == ["hung"]
-    assert forecasts.update([], columns, 101.0, detail=detail) == ()
+    assert forecasts.look(columns, 101.0, detail=detail) == ()
     columns.remove("hung")
-    forecasts.update([], columns, 101.5, detail=detail)
+    forecasts.look(columns, 101.5, detail=detail)
     assert forecasts.late() == {}

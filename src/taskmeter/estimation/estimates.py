@@ -133,23 +133,27 @@ class Forecasts:
 
     # Events
 
-    def update(
+    def take(self, completed: Iterable[Completed]) -> None:
+        """Take in what ended, also what failed, was cancelled or lost."""
+        for name, ends in _by_prefix(completed).items():
+            prefix = self._prefix(name)
+            if prefix is not None:
+                self._complete(prefix, ends)
+
+    def look(
         self,
-        completed: Iterable[Completed],
         running: InFlightColumns,
         now: float,
         *,
         detail: Callable[[Hashable], Detail] | None = None,
     ) -> tuple[Late, ...]:
-        """Take in what ended since the last update, and all that runs.
+        """Look at all that runs.
 
         Takes a time proportional to the number of running attempts, by vectorised operations, and
-        to the numbers of completed ones and of prefixes.
+        to the number of prefixes.
 
         Parameters
         ----------
-        completed
-            What ended, also those that failed, were cancelled or lost.
         running
             All that runs.
         now
@@ -162,17 +166,20 @@ class Forecasts:
         tuple of Late
             Attempts that were found to be late.
         """
-        for name, ends in _by_prefix(completed).items():
-            prefix = self._prefix(name)
-            if prefix is not None:
-                self._complete(prefix, ends)
         ages = running.ages(now)
         in_flight = running.by_prefix(ages)
-        for name in {**self._prefixes, **in_flight}:
-            prefix = self._prefix(name)
-            if prefix is not None:
-                self._observe(prefix, in_flight.get(name), running)
+        for name in in_flight:
+            self._prefix(name)
+        for name, prefix in self._prefixes.items():
+            self._observe(prefix, in_flight.get(name), running)
         return self._find_late(running, ages, in_flight, detail, now)
+
+    def update(
+        self, completed: Iterable[Completed], running: InFlightColumns, now: float
+    ) -> tuple[Late, ...]:
+        """Take in what ended and look at what runs; return the attempts found to be late."""
+        self.take(completed)
+        return self.look(running, now)
 
     def depart(self, worker: str) -> None:
         """Forget how quick a worker was, because it went away."""
@@ -222,8 +229,9 @@ class Forecasts:
         else:
             prefix.running = Running(starts=rows.starts, ages=rows.ages)
             prefix.changed = True
-        for attempt in [a for a in prefix.late if a not in columns]:
-            prefix.late.forget(attempt)
+        if prefix.late:
+            for attempt in [a for a in prefix.late if a not in columns]:
+                prefix.late.forget(attempt)
 
     def _find_late(
         self,

@@ -135,13 +135,14 @@ class Forecasting:
         """Update, and let others have the event loop at each step."""
         completed, self._completed = self._completed, []
         computing = self._account.computing
-        ended = [*completed, *computing.take_cut_short()]
-        for late in self.forecasts.update(
-            ended, computing.columns, now, detail=lambda attempt: self._detail(attempt, now)
-        ):
-            self._tell(late)
+        self.forecasts.take([*completed, *computing.take_cut_short()])
         yield
         self.steering.compare(completed)
+        yield
+        for late in self.forecasts.look(
+            computing.columns, now, detail=lambda attempt: self._detail(attempt, now)
+        ):
+            self._tell(late)
         stale = self.forecasts.stale(MOST_ESTIMATES)
         for start in range(0, len(stale), SLICE):
             yield
