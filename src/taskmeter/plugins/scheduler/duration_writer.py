@@ -9,14 +9,14 @@ average resumes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from taskmeter.errors import count_error, logger
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Outlook
 from taskmeter.plugins import dask_internals
-from taskmeter.policies.durations import ErrorSummary, EstimateErrors, write
+from taskmeter.policies.durations import EstimateErrors, write
 
 T = TypeVar("T")
 
@@ -92,9 +92,10 @@ class Steering:
         self.mode = "off"
         self.means.clear()
 
-    def summaries(self) -> Mapping[str, ErrorSummary]:
-        """Return ``{prefix: how far both figures were from the truth}``."""
-        return {name: errors.read() for name, errors in self._compared.items()}
+    def error_factors(self, prefix: str) -> tuple[float, float] | None:
+        """Return the typical factors by which (our figure, Dask's) of a prefix is off, if known."""
+        errors = self._compared.get(prefix)
+        return None if errors is None else errors.factors()
 
     def _rewrite(self, worker_state: Any) -> None:
         for task in dask_internals.executing(worker_state):
@@ -144,12 +145,3 @@ class Steering:
             logger.warning(
                 "taskmeter: writes no more durations; Dask goes on with its own averages"
             )
-
-
-def typical_error(summary: ErrorSummary) -> tuple[float | None, float | None]:
-    """Return the typical factors by which (our figure, Dask's) is off; None before there is one."""
-    ours, dask = summary.ours, summary.dask
-    return (
-        ours.factor if ours.count else None,
-        dask.factor if dask.count else None,
-    )

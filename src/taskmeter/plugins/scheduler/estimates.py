@@ -13,8 +13,7 @@ from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Detail, Forecasts, Outlook
 from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.scheduler.duration_writer import Steering, typical_error
-from taskmeter.policies.durations import ErrorSummary
+from taskmeter.plugins.scheduler.duration_writer import Steering
 from taskmeter.protocol.message import Completion
 from taskmeter.protocol.names import EVENT_TOPIC
 from taskmeter.snapshots.expected import Expected, LateAttempt
@@ -186,17 +185,16 @@ class Forecasting:
         """Return what is expected of each prefix, and what Dask expects."""
         outlook, told = self._told
         if outlook is not self.outlook:
-            compared = self.steering.summaries()
             told = {
-                name: self._expected(name, estimate, compared.get(name))
+                name: self._expected(name, estimate)
                 for name, estimate in self.outlook.estimates.items()
             }
             self._told = self.outlook, told
         return told
 
-    def _expected(self, name: str, estimate: Estimate, compared: ErrorSummary | None) -> Expected:
+    def _expected(self, name: str, estimate: Estimate) -> Expected:
         expectation = self.outlook.expectation(name)
-        ours, dask = (None, None) if compared is None else typical_error(compared)
+        ours, dask = self.steering.error_factors(name) or (None, None)
         return Expected(
             seconds=expectation.mean,
             standard_error=expectation.standard_error,

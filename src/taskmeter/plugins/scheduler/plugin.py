@@ -313,7 +313,7 @@ class SchedulerMeter(SchedulerPlugin):
             self.forecasting.take(address, message.samples.completions, now)
         ws = self.scheduler.workers.get(address)
         if ws is not None:
-            self.transferring.take(address, message.samples)
+            self.transferring.take(message.samples)
             self.transferring.after_message(now)
 
     def _joined(self, address: str) -> None:
@@ -331,7 +331,6 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self.account.leave(address, now, self.transits.left(address))
         self.forecasting.depart(address)
-        self.transferring.depart(address)
         self.transits.workers.look(now)
         self.unmetered.forget(address)
 
