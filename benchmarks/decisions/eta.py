@@ -8,7 +8,7 @@ seeds the threads stay, with a third a quarter of them leaves at a random time (
 again), with a third half as many join. At 10, 50 and 90 % of the *time* it takes, three say how
 long is left:
 
-- taskmeter: `policies.completion_time.eta`, on the `Estimator` and the levels that
+- taskmeter: `policies.completion_time.eta`, on the `Sample` and the levels that
   `policies.levels` finds, calibrated by what became of earlier predictions;
 - elapsed: time so far / tasks done * tasks left, as a progress bar has it;
 - work: tasks left * mean of those completed / threads, by prefix.
@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 from graphs import MEANS, SHAPES, Graph, Run
-from laws import LAWS, MORE, Law
+from laws import LAWS, MORE, Law, add, running_at
 
-from taskmeter.estimation.estimator import Estimator
 from taskmeter.estimation.pooling import pooled
+from taskmeter.estimation.sample import Sample
 from taskmeter.policies.calibration import Calibrations, Prediction
 from taskmeter.policies.completion_time import eta
 from taskmeter.policies.cost import cost
@@ -70,16 +70,17 @@ class Watched:
 
     def watch(self, event: str, key: str, now: float) -> None:
         task = self.run.tasks[key]
-        estimator = self.known.estimators[task.prefix.name]
-        attempt = (self.begin, key)
+        prefix = task.prefix.name
+        starts = self.known.running[prefix]
         if event == "start":
-            estimator.start(attempt, self.begin + now)
+            starts[key] = self.begin + now
             return
+        ended = event == "end"
         age = now - self.run.running.get(key, now - task.seconds)
-        outcome = "ok" if event == "end" else "lost"
-        estimator.end(attempt, outcome=outcome, seconds=task.seconds if event == "end" else age)
-        if event == "end":
-            self.seconds[task.prefix.name].append(task.seconds)
+        seconds = task.seconds if ended else age
+        add(self.known.samples[prefix], starts.pop(key), seconds, starts, completed=ended)
+        if ended:
+            self.seconds[prefix].append(task.seconds)
 
     def look(self, now: float, threads: int) -> None:
         todo = self.todo(now)
@@ -115,20 +116,17 @@ class Watched:
             )
             for key, start in running.items()
         ]
-        ages: dict[str, dict[Any, float]] = defaultdict(dict)
-        for key, start in running.items():
-            ages[tasks[key].prefix.name][self.begin, key] = now - start
         counts = {name: self.levels.counts(p) for name, p in self.run.prefixes.items()}
         counts = {name: known for name, known in counts.items() if known}
         estimates = {
-            name: estimator.estimate(ages[name])
-            for name, estimator in self.known.estimators.items()
-            if estimator.completions or ages[name]
+            name: self.known.samples[name].estimate(running_at(starts, self.begin + now))
+            for name, starts in self.known.running.items()
+            if starts or self.known.samples[name].completed_rows
         }
         prior = pooled(estimates.values())
         kinds = {
             name: Kind(
-                count=sum(count.left for count in known.values()) - len(ages[name]),
+                count=sum(count.left for count in known.values()) - len(self.known.running[name]),
                 estimate=estimates.get(name),
                 cost=cost(estimates.get(name), prior),
             )
@@ -150,7 +148,9 @@ class Known:
     """What is kept from one graph to the next."""
 
     def __init__(self) -> None:
-        self.estimators: dict[str, Estimator] = defaultdict(Estimator)
+        self.samples: dict[str, Sample] = defaultdict(Sample)
+        #: {prefix: {key: when it started}}
+        self.running: dict[str, dict[str, float]] = defaultdict(dict)
         self.calibrations = Calibrations()
 
 

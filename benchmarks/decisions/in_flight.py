@@ -3,11 +3,11 @@
     python benchmarks/decisions/in_flight.py [--json] [--attempts 80000] [--prefixes 1000]
 
 Prefixes are warmed up with 1,100 completions each. Then, once a simulated second, each turn is
-timed that a scheduler takes: `Forecasts.update` with 2,000 completions, which looks at the age of
-all that runs, and `Forecasts.estimates` for a slice of the prefixes. Printed are median and worst
-over the turns, in milliseconds of CPU time, beside a plain loop over the attempts that compares
-each age with a number: the naive rule. Judge by the ratio, as machines differ. Adding and removing
-an attempt is printed in microseconds.
+timed that a scheduler takes: `Forecasts.take` with 2,000 completions, `Forecasts.look`, which looks
+at the age of all that runs, and `Forecasts.refresh` for a slice of the prefixes. Printed are median
+and worst over the turns, in milliseconds of CPU time, beside a plain loop over the attempts that
+compares each age with a number: the naive rule. Judge by the ratio, as machines differ. Adding and
+removing an attempt is printed in microseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
+from taskmeter.estimation.estimates import Completed, Forecasts
+from taskmeter.estimation.in_flight import InFlightColumns
 
 COMPLETIONS = 1_100
 EACH_TURN = 2_000
@@ -45,7 +46,6 @@ def completions(prefix: int, count: int, at: float, rng: np.random.Generator) ->
     return [
         Completed(
             prefix=f"prefix-{prefix}",
-            attempt=(f"{at}-{n}", n),
             worker=f"w{n % 500}",
             start=at + n,
             seconds=taken,
@@ -84,7 +84,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     added = timed(add_all)
     for worker in range(-(-options.attempts // 8)):
         columns.heard(f"w{worker}", now)
-    updates, estimates, naive = [], [], []
+    takes, looks, estimates, naive = [], [], [], []
     late = 0
     for turn in range(TURNS):
         done = [
@@ -92,10 +92,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for prefix in rng.integers(0, options.prefixes, EACH_TURN // 20).tolist()
             for end in completions(prefix, 20, now + turn, rng)
         ]
+        takes.append(timed(partial(forecasts.take, done)))
         begin = time.thread_time()
-        late += len(forecasts.update(done, columns, now + turn))
-        updates.append((time.thread_time() - begin) * 1e3)
-        estimates.append(timed(lambda: forecasts.estimates(now, SLICE)))
+        late += len(forecasts.look(columns, now + turn))
+        looks.append((time.thread_time() - begin) * 1e3)
+        estimates.append(timed(lambda: forecasts.refresh(forecasts.stale(SLICE), now)))
         naive.append(timed(partial(older, dict.fromkeys(columns, now), now - 3.0)))
 
     def remove_all() -> None:
@@ -103,7 +104,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             columns.remove((number, 1))
 
     removed = timed(remove_all)
-    figures = {"update": updates, "estimates": estimates, "naive loop": naive}
+    figures = {"take": takes, "look": looks, "refresh": estimates, "naive loop": naive}
     return {
         "conditions": {
             "attempts": options.attempts,

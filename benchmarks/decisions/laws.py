@@ -1,14 +1,16 @@
-"""Laws of durations with a mean of 1, and a few slots that work through durations."""
+"""Laws of durations with a mean of 1, slots that work through durations, and their sample."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import gamma, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from taskmeter.estimation.sample import Running, Sample
 
 Floats = NDArray[np.float64]
 Law = Callable[[np.random.Generator, int], Floats]
@@ -153,3 +155,23 @@ def worked(durations: Floats, slots: int, periods: list[float]) -> Iterator[Even
         yield Event(now, attempt, started, -1)
         heapq.heappush(heap, (now + float(durations[started]), 0, started))
         started += 1
+
+
+def running_at(starts: Mapping[Any, float], now: float) -> Running:
+    """Give the attempts that run, by when each started."""
+    instants = np.array(list(starts.values()), dtype=np.float64)
+    return Running(starts=instants, ages=now - instants)
+
+
+def add(
+    sample: Sample,
+    start: float,
+    seconds: float,
+    starts: Mapping[Any, float],
+    *,
+    completed: bool = True,
+) -> None:
+    """Add an attempt that ended while others run, and look for a change where that is due."""
+    sample.add(start, seconds, completed=completed)
+    if sample.look_is_due:
+        sample.look(running_at(starts, start + seconds))

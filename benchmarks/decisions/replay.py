@@ -48,10 +48,11 @@ from typing import Any
 
 import numpy as np
 from distributed.scheduler import SchedulerState, TaskPrefix, heartbeat_interval
-from laws import LAWS, MORE, Floats, Law, worked
+from laws import LAWS, MORE, Floats, Law, add, running_at, worked
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
-from taskmeter.estimation.estimator import HALF_LIFE, Estimator
+from taskmeter.estimation.estimates import Completed, Forecasts
+from taskmeter.estimation.in_flight import InFlightColumns
+from taskmeter.estimation.sample import HALF_LIFE, Sample
 
 AFTER = 50
 THREADS = 4
@@ -73,7 +74,7 @@ class Replay:
     durations: Floats
     slot_count: int
     prefix: TaskPrefix = field(default_factory=lambda: TaskPrefix("replayed"))
-    estimator: Estimator = field(default_factory=Estimator)
+    sample: Sample = field(default_factory=Sample)
     #: as they learn of it from messages: a fair sample with weights, up to a second late
     thinned: Forecasts = field(default_factory=Forecasts)
     columns: InFlightColumns = field(default_factory=InFlightColumns)
@@ -93,7 +94,6 @@ class Replay:
         self.running[attempt] = at
         self.slots[slot] = attempt
         self.started += 1
-        self.estimator.start(attempt, at)
         self.begun.setdefault(self.worker(slot), []).append((attempt, at))
 
     def worker(self, slot: int) -> str:
@@ -111,11 +111,10 @@ class Replay:
             self.columns.heard(worker, now)
             kept = min(len(ended), KEPT)
             for place in self.rng.choice(len(ended), kept, replace=False).tolist() if kept else []:
-                attempt, start, seconds = ended[place]
+                _, start, seconds = ended[place]
                 completed.append(
                     Completed(
                         prefix="x",
-                        attempt=attempt,
                         worker=worker,
                         start=start,
                         seconds=seconds,
@@ -127,7 +126,7 @@ class Replay:
     def end(self, attempt: int, now: float) -> int:
         start = self.running.pop(attempt)
         self.prefix.add_duration("compute", start, now)
-        self.estimator.end(attempt, outcome="ok", seconds=now - start)
+        add(self.sample, start, now - start, self.running)
         self.completed += 1
         slot = next(slot for slot, other in self.slots.items() if other == attempt)
         self.unsent.setdefault(self.worker(slot), []).append((attempt, start, now - start))
@@ -137,12 +136,11 @@ class Replay:
         self.prefix.add_exec_time(now - self.running[self.slots[slot]])
 
     def look(self, now: float) -> tuple[float, ...]:
-        ages = {attempt: now - start for attempt, start in self.running.items()}
         weights = np.exp2((np.arange(self.started) - self.started) / HALF_LIFE)
         known = self.durations[: self.started]
         thinned = self.thinned.estimates(now).get("x")
         return (
-            self.estimator.estimate(ages).mean,
+            self.sample.estimate(running_at(self.running, now)).mean,
             float("nan") if thinned is None else thinned.mean,
             SchedulerState._get_prefix_duration(UNKNOWN, self.prefix),
             float(weights @ known / weights.sum()),

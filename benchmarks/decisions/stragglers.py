@@ -32,10 +32,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from laws import CORRELATED, LAWS, MIXTURES, MORE, Floats, Law
+from laws import CORRELATED, LAWS, MIXTURES, MORE, Floats, Law, add, running_at
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightColumns
-from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.estimates import Completed, Forecasts
+from taskmeter.estimation.in_flight import InFlightColumns
+from taskmeter.estimation.sample import Sample
 from taskmeter.estimation.stragglers import Cause
 from taskmeter.estimation.usual import ENOUGH
 from taskmeter.estimation.worker_speed import WorkerScores, scores
@@ -108,7 +109,6 @@ class Run:
         self.ended.append(seconds)
         return Completed(
             prefix="x",
-            attempt=attempt,
             worker=f"w{slot % WORKERS}",
             start=self.starts.pop(attempt),
             seconds=seconds,
@@ -171,16 +171,15 @@ def slow_workers(sigma: float, seeds: int) -> dict[str, float]:
     needed, wrong = [], 0
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 10])
-        estimator, speeds = Estimator(), WorkerScores()
+        sample, speeds = Sample(), WorkerScores()
         accused: set[str] = set()
         found = TASKS + 1
         for task in range(TASKS * WORKERS):
             worker = task % WORKERS
             seconds = rng.lognormal(0, sigma) * (2 if worker == 0 else 1)
-            estimator.start(task, float(task))
-            estimator.end(task, outcome="ok", seconds=seconds)
+            add(sample, float(task), seconds, {})
             if task % WORKERS == 0:
-                usual = estimator.estimate({})
+                usual = sample.estimate(running_at({}, 0.0))
             for score in scores(usual, np.array([seconds])):
                 speeds.add(str(worker), score)
             slow = speeds.slow()

@@ -22,9 +22,9 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from laws import CORRELATED, LAWS, MORE, Floats, Law, worked
+from laws import CORRELATED, LAWS, MORE, Floats, Law, add, running_at, worked
 
-from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.sample import Sample
 
 AFTER = 30
 EVERY = 10
@@ -35,21 +35,20 @@ NINETY = 1.645
 
 def followed(durations: Floats, slots: int) -> tuple[Floats, bool]:
     """Give (started, ours, its error, running mean, its error) at each look, and any change."""
-    estimator = Estimator()
+    sample = Sample()
     running: dict[int, float] = {}
     ended: list[float] = []
     looks = []
     changed = False
     for event in worked(durations, slots, []):
         if event.ended >= 0:
-            del running[event.ended]
-            estimator.end(event.ended, outcome="ok", seconds=float(durations[event.ended]))
+            start = running.pop(event.ended)
             ended.append(float(durations[event.ended]))
+            add(sample, start, ended[-1], running)
         running[event.started] = event.at
-        estimator.start(event.started, event.at)
         if len(ended) >= AFTER and event.started % EVERY == 0:
-            known = estimator.estimate({a: event.at - start for a, start in running.items()})
-            changed |= np.isfinite(estimator.changed_at)
+            known = sample.estimate(running_at(running, event.at))
+            changed |= np.isfinite(sample.changed_at)
             looks.append(
                 (
                     event.started,

@@ -22,7 +22,7 @@ import numpy as np
 
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.estimation.estimates import Outlook
-from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.sample import Running, Sample
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
 
 IN_FLIGHT = 8
@@ -85,11 +85,10 @@ def built(shape: str, tasks: int, workers: int, prefixes: int) -> tuple[Any, Any
         workers={place.address: place for place in places},
         total_nthreads=workers * IN_FLIGHT,
     )
-    estimator = Estimator()
+    sample = Sample()
     for number, seconds in enumerate(np.random.default_rng(1).lognormal(0, 0.7, 200)):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome="ok", seconds=float(seconds))
-    estimates = {kind.name: estimator.estimate({}) for kind in kinds}
+        sample.add(float(number), float(seconds), completed=True)
+    estimates = {kind.name: sample.estimate(Running.none()) for kind in kinds}
     forecasting = Slots(outlook=Outlook.of(estimates), last_end=now, now=now)
     return scheduler, Slots(awaited=awaited), forecasting
 

@@ -43,8 +43,9 @@ def measure_one(bandwidth: float, latency: float, sigma: float, seeds: int) -> d
         true = exact * rng.lognormal(-(sigma**2) / 2, sigma, COUNT)
         transfers, dask, rows = Transfers(), 100e6, []
         for size, seconds, oracle in zip(sizes.tolist(), true.tolist(), exact, strict=True):
-            rows.append((transfers.model().predict(size).seconds, size / dask, oracle))
-            transfers.add("a", "b", size, seconds)
+            model = transfers.model()
+            rows.append((model.latency + size / model.bandwidth, size / dask, oracle))
+            transfers.add(size, seconds)
             if size > DASK_SMALLEST:
                 dask = 0.95 * dask + 0.05 * size / seconds
         predicted, known = np.array(rows[FIRST:]), true[FIRST:, np.newaxis]

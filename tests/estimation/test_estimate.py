@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samples import add, estimated, running, sampled
 from taskmeter.distributions.grid import index_of, upper_bound
-from taskmeter.estimation.estimator import Estimator
+from taskmeter.estimation.sample import Running, Sample
 from taskmeter.estimation.tail import log_normal_residual
 
 seconds = st.floats(1e-6, 1e6)
@@ -19,16 +20,8 @@ seconds = st.floats(1e-6, 1e6)
 attempts = st.lists(st.tuples(st.booleans(), seconds), min_size=1, max_size=60)
 
 
-def told(sample, *, half_life=inf, outcome="ok", still=()):
-    """Give the estimate of attempts that ended, while others of these ages still run."""
-    estimator = Estimator(half_life=half_life)
-    for number, value in enumerate(sample):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome=outcome, seconds=value)
-    ages = {f"still-{number}": age for number, age in enumerate(still)}
-    for attempt in ages:
-        estimator.start(attempt, 1e9)
-    return estimator.estimate(ages)
+def told(sample, *, still=()):
+    return estimated(sample, still, half_life=inf)
 
 
 def split(sample):
@@ -36,21 +29,23 @@ def split(sample):
 
 
 def replayed(durations, slots):
-    """Give the estimator and its estimate at every tenth start, of slots that work in parallel."""
-    estimator = Estimator()
-    heap, running, estimates, now = [], {}, [], 0.0
+    """Give the sample and its estimate at every tenth start, of slots that work in parallel."""
+    sample, heap, starts, estimates, now = Sample(), [], {}, [], 0.0
+
+    def in_flight():
+        instants = np.array(list(starts.values()), dtype=np.float64)
+        return Running(starts=instants, ages=now - instants)
+
     for attempt, duration in enumerate(durations):
         if attempt >= slots:
             now, ended = heapq.heappop(heap)
-            del running[ended]
-            estimator.end(ended, outcome="ok", seconds=durations[ended])
-        estimator.start(attempt, now)
-        running[attempt] = now
+            start = starts.pop(ended)
+            add(sample, start, durations[ended], running=in_flight())
+        starts[attempt] = now
         heapq.heappush(heap, (now + duration, attempt))
         if attempt % 10 == 0:
-            ages = {a: now - start for a, start in running.items()}
-            estimates.append(estimator.estimate(ages))
-    return estimator, estimates
+            estimates.append(sample.estimate(in_flight()))
+    return sample, estimates
 
 
 # ---- the curve
@@ -117,7 +112,7 @@ def test_an_older_running_attempt_never_lowers_the_bound_on_the_mean(sample, mor
 
 
 def test_an_empty_estimate_is_nan_and_raises_nothing():
-    estimate = Estimator().estimate({})
+    estimate = told([])
     assert isnan(estimate.mean)
     assert isnan(estimate.variance)
     assert isnan(estimate.standard_error)
@@ -151,42 +146,22 @@ def test_residual_life_of_an_exponential_law_does_not_depend_on_age():
 # ---- censoring
 
 
-def test_failed_cancelled_and_lost_attempts_are_censored_and_not_completions():
-    for outcome in ("failed", "cancelled", "rescheduled", "lost"):
-        estimator = Estimator(half_life=inf)
-        for number in range(40):
-            estimator.start(number, number)
-            estimator.end(number, outcome="ok" if number % 2 else outcome, seconds=1 + number % 2)
-        estimate = estimator.estimate({})
-        # all failures were after 1 s, all completions after 2 s: nothing is known to take 1 s
-        assert estimate.completions == 20
-        assert estimate.mean == pytest.approx(2)
-
-
-def test_a_seceded_attempt_leaves_the_sample():
-    estimator = Estimator()
-    estimator.start("a", 0.0)
-    estimator.leave("a")
-    assert estimator.running == 0
-    assert isnan(estimator.estimate({"a": 5.0}).mean)
-
-
-def test_invalid_figures_are_refused_and_counted():
-    estimator = Estimator(half_life=inf)
-    for number, value in enumerate([-1.0, inf, float("nan"), 3.0, 0.0]):
-        estimator.start(number, number)
-        estimator.end(number, outcome="ok", seconds=value)
-    assert estimator.invalid == 3
-    assert estimator.completions == 2
-    assert estimator.estimate({0: -1.0, 1: inf}).mean == pytest.approx(1.5)
+def test_attempts_that_did_not_complete_are_censored_and_not_completions():
+    sample = Sample(inf)
+    for number in range(40):
+        add(sample, float(number), 1.0 + number % 2, completed=bool(number % 2))
+    estimate = sample.estimate(Running.none())
+    # all failures were after 1 s, all completions after 2 s: nothing is known to take 1 s
+    assert estimate.completions == 20
+    assert estimate.mean == pytest.approx(2)
 
 
 def test_reading_changes_nothing():
-    estimator, _ = replayed(np.random.default_rng(1).lognormal(0, 1, 200), 8)
-    ages = dict.fromkeys(range(192, 200), 1e-12) | {199: 1e6}
-    first = estimator.estimate(ages)
-    estimator.usual(ages)
-    again = estimator.estimate(ages)
+    sample, _ = replayed(np.random.default_rng(1).lognormal(0, 1, 200), 8)
+    ages = running([1e-12] * 7 + [1e6])
+    first = sample.estimate(ages)
+    sample.usual(first)
+    again = sample.estimate(ages)
     assert first.mean == again.mean
     assert np.array_equal(first.curve.above, again.curve.above)
 
@@ -197,46 +172,34 @@ def test_reading_changes_nothing():
 def test_an_attempt_is_placed_by_its_start_and_not_by_when_it_is_heard_of():
     means = []
     for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
-        estimator = Estimator(half_life=2)
-        for number in range(4):
-            estimator.start(number, float(number))
+        sample = Sample(2)
         for number in order:
-            estimator.end(number, outcome="ok", seconds=1.0 + number)
-        means.append(estimator.estimate({}).mean)
+            add(sample, float(number), 1.0 + number)
+        means.append(sample.estimate(Running.none()).mean)
     assert means[0] == pytest.approx(means[1])
     assert means[0] > 2.5
 
 
 def test_the_order_of_starts_is_known_beyond_what_is_remembered():
     # one of 3,000 attempts started first and ends last: it hardly counts, as those beside it
-    estimator = Estimator()
-    estimator.start("first", 0.0)
-    for number in range(3000):
-        estimator.start(number, 1.0 + number)
-        estimator.end(number, outcome="ok", seconds=1.0)
-    estimator.end("first", outcome="ok", seconds=3001.0)
-    assert estimator.estimate({}).mean < 1.2
+    sample = sampled([1.0] * 3000)
+    add(sample, -1.0, 3001.0)
+    assert sample.estimate(Running.none()).mean < 1.2
 
 
 def test_an_attempt_counts_half_after_a_half_life_of_starts():
-    estimator = Estimator(half_life=8)
-    estimator.start("old", 0)
-    estimator.end("old", outcome="ok", seconds=3.0)
+    sample = Sample(8)
+    add(sample, 0.0, 3.0)
     for number in range(8):
-        estimator.start(number, 1 + number)
-        estimator.end(number, outcome="lost", seconds=0.0)
-    estimator.start("new", 10)
-    estimator.end("new", outcome="ok", seconds=1.0)
+        add(sample, 1.0 + number, 0.0, completed=False)
+    add(sample, 10.0, 1.0)
     weight = 2 ** (-9 / 8)
-    assert estimator.estimate({}).mean == pytest.approx((3 * weight + 1) / (weight + 1))
+    mean = sample.estimate(Running.none()).mean
+    assert mean == pytest.approx((3 * weight + 1) / (weight + 1))
 
 
 def test_weights_stay_finite_over_many_half_lives():
-    estimator = Estimator(half_life=2)
-    for number in range(5000):
-        estimator.start(number, number)
-        estimator.end(number, outcome="ok", seconds=2.0 if number < 4000 else 1.0)
-    estimate = estimator.estimate({})
+    estimate = estimated([2.0] * 4000 + [1.0] * 1000, half_life=2)
     assert estimate.mean == pytest.approx(1.0)
     assert 4 < estimate.effective < 7
     assert estimate.completions == 5000
@@ -312,31 +275,17 @@ def test_nothing_is_extrapolated_without_completions_and_more_with_more():
 
 
 def test_p1_one_straggler_does_not_make_its_fellows_long():
-    estimator = Estimator()
-    for number in range(50):
-        estimator.start(number, 0.01 * number)
-        estimator.end(number, outcome="ok", seconds=0.01)
-    estimator.start("straggler", 0.5)
-    assert estimator.estimate({"straggler": 3.5}).completed_mean == pytest.approx(0.01)
+    assert estimated([0.01] * 50, [3.5]).completed_mean == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("count", [1, 10])
 def test_p3_attempts_that_only_run_are_as_long_as_the_oldest_and_growing(count):
-    estimator = Estimator()
-    for number in range(count):
-        estimator.start(number, 0.0)
-    means = [
-        estimator.estimate(dict.fromkeys(range(count), age)).mean for age in (60.0, 61.0, 3600.0)
-    ]
+    means = [estimated([], [age] * count).mean for age in (60.0, 61.0, 3600.0)]
     assert means == pytest.approx([60, 61, 3600])
 
 
 def test_a_completion_too_short_to_divide_by_leaves_the_mean_a_number():
-    estimator = Estimator()
-    estimator.start("a", 0.0)
-    estimator.end("a", outcome="ok", seconds=2e-313)
-    estimator.start("b", 1.0)
-    assert estimator.estimate({"b": 5.0}).mean >= 0
+    assert estimated([2e-313], [5.0]).mean >= 0
 
 
 def test_an_attempt_beyond_all_experience_is_expected_to_go_on_for_about_as_long():
@@ -352,14 +301,12 @@ def test_an_attempt_beyond_all_experience_is_expected_to_go_on_for_about_as_long
 
 @given(st.lists(st.tuples(seconds, st.integers(1, 5)), min_size=1, max_size=30))
 def test_one_that_stands_for_several_counts_as_they_do(sample):
-    once, repeated = Estimator(half_life=inf), Estimator(half_life=inf)
+    once, repeated = Sample(inf), Sample(inf)
     for number, (value, weight) in enumerate(sample):
-        once.start(number, number)
-        once.end(number, outcome="ok", seconds=value, weight=weight)
-        for copy in range(weight):
-            repeated.start((number, copy), number)
-            repeated.end((number, copy), outcome="ok", seconds=value)
-    one, several = once.estimate({}), repeated.estimate({})
+        add(once, float(number), value, weight=weight)
+        for _ in range(weight):
+            add(repeated, float(number), value)
+    one, several = (each.estimate(Running.none()) for each in (once, repeated))
     assert one.mean == pytest.approx(several.mean)
     assert one.completions == several.completions
     assert one.quantile(0.5) == pytest.approx(several.quantile(0.5))

@@ -5,14 +5,14 @@ from math import isnan
 
 import pytest
 
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
+from taskmeter.estimation.estimates import Completed, Forecasts, Outlook
+from taskmeter.estimation.in_flight import InFlightColumns
 
 
 def completed(prefix, number, seconds, start=None, **more):
     start = float(number) if start is None else start
     return Completed(
         prefix=prefix,
-        attempt=(f"{prefix}-{number}", 1),
         worker="w",
         start=start,
         seconds=seconds,
@@ -20,19 +20,17 @@ def completed(prefix, number, seconds, start=None, **more):
     )
 
 
-def running(prefix, number, start, **more):
-    return InFlightNow(
-        prefix=prefix,
-        attempt=(f"{prefix}-{number}", 1),
-        worker=more.pop("worker", "w"),
-        start=start,
-        **more,
-    )
+def columns(*running):
+    """Return running attempts, each (prefix, number, start), as columns."""
+    columns = InFlightColumns()
+    for prefix, number, start in running:
+        columns.add((f"{prefix}-{number}", 1), prefix=prefix, worker="w", start=start)
+    return columns
 
 
 def test_the_mean_of_what_completed_is_the_estimate():
     forecasts = Forecasts(half_life=float("inf"))
-    forecasts.update([completed("sum", n, 1.0 + n) for n in range(3)], [], 10.0)
+    forecasts.update([completed("sum", n, 1.0 + n) for n in range(3)], columns(), 10.0)
     estimate = forecasts.estimates(10.0)["sum"]
     assert estimate.mean == pytest.approx(2.0)
     assert estimate.completions == 3
@@ -40,29 +38,21 @@ def test_the_mean_of_what_completed_is_the_estimate():
 
 def test_what_runs_makes_the_estimate_grow():
     forecasts = Forecasts()
-    forecasts.update([], [running("long", n, 0.0) for n in range(10)], 60.0)
+    forecasts.update([], columns(*[("long", n, 0.0) for n in range(10)]), 60.0)
     first = forecasts.estimates(60.0)["long"].mean
-    forecasts.update([], [running("long", n, 0.0) for n in range(10)], 120.0)
+    forecasts.update([], columns(*[("long", n, 0.0) for n in range(10)]), 120.0)
     second = forecasts.estimates(120.0)["long"].mean
     assert 59.9 <= first < second
 
 
 def test_an_attempt_that_did_not_complete_is_censored():
     forecasts = Forecasts(half_life=float("inf"))
-    forecasts.update([completed("x", n, 1.0) for n in range(5)], [running("x", 9, 5.0)], 6.0)
-    forecasts.update([completed("x", 9, 2.0, start=5.0, ok=False)], [], 7.0)
+    forecasts.update([completed("x", n, 1.0) for n in range(5)], columns(("x", 9, 5.0)), 6.0)
+    forecasts.update([completed("x", 9, 2.0, start=5.0, ok=False)], columns(), 7.0)
     estimate = forecasts.estimates(7.0)["x"]
     assert estimate.running == 0
     assert estimate.completions == 5
     assert estimate.at_least > 1.1
-
-
-def test_a_seceded_attempt_leaves():
-    forecasts = Forecasts()
-    forecasts.update([], [running("x", 1, 0.0)], 1.0)
-    assert forecasts.estimates(1.0)["x"].running == 1
-    forecasts.update([], [running("x", 1, 0.0, seceded=True)], 2.0)
-    assert forecasts.estimates(2.0)["x"].running == 0
 
 
 def test_of_many_a_fair_sample_is_taken_in():
@@ -77,7 +67,7 @@ def test_of_many_a_fair_sample_is_taken_in():
                 completed("x", 1_000 * turn + n, seconds, start=float(turn))
                 for n, seconds in enumerate(lengths)
             ],
-            [],
+            columns(),
             float(turn),
         )
     estimate = forecasts.estimates(40.0)["x"]
@@ -94,7 +84,7 @@ def test_a_rate_that_changes_does_not_bias_a_thinned_sample():
         count, seconds = (1_000, 1.0) if turn % 2 else (50, 5.0)
         done = [completed("x", number + n, seconds, start=float(turn)) for n in range(count)]
         number += count
-        forecasts.update(done, [], float(turn))
+        forecasts.update(done, columns(), float(turn))
     truth = (1_000 * 1.0 + 50 * 5.0) / 1_050
     assert forecasts.estimates(20.0)["x"].mean == pytest.approx(truth, rel=0.01)
 
@@ -103,7 +93,7 @@ def test_a_rate_that_changes_does_not_bias_a_thinned_sample():
 def test_what_cannot_be_is_refused_and_counted(bad):
     forecasts = Forecasts(half_life=float("inf"))
     done = [completed("x", 1, bad), completed("x", 2, 2.0), completed("x", 3, 1.0, weight=bad)]
-    forecasts.update([*done, completed("x", 4, 0.0)], [], 3.0)
+    forecasts.update([*done, completed("x", 4, 0.0)], columns(), 3.0)
     assert forecasts.invalid == 2
     assert forecasts.estimates(3.0)["x"].mean == pytest.approx(1.0)
 
@@ -112,7 +102,7 @@ def test_three_hundred_prefixes_that_only_run_or_only_fail():
     forecasts = Forecasts()
     for t in (60.0, 120.0):
         failed = [completed(f"f{n}", t, 1.0, ok=False) for n in range(150)]
-        forecasts.update(failed, [running(f"r{n}", 1, 0.0) for n in range(150)], t)
+        forecasts.update(failed, columns(*[(f"r{n}", 1, 0.0) for n in range(150)]), t)
         estimates = forecasts.estimates(t)
         assert len(estimates) == 300
         assert estimates["r7"].mean == pytest.approx(t)
@@ -121,7 +111,7 @@ def test_three_hundred_prefixes_that_only_run_or_only_fail():
 
 def test_prefixes_beyond_the_limit_are_left_out():
     forecasts = Forecasts(max_prefixes=1)
-    forecasts.update([completed("a", 1, 1.0), completed("b", 1, 1.0)], [], 2.0)
+    forecasts.update([completed("a", 1, 1.0), completed("b", 1, 1.0)], columns(), 2.0)
     assert list(forecasts.estimates(2.0)) == ["a"]
 
 
@@ -129,23 +119,23 @@ def test_a_late_attempt_is_told_of_once():
     forecasts = Forecasts()
     rng = random.Random(2)
     done = [completed("x", n, rng.uniform(0.9, 1.1), start=n / 10) for n in range(100)]
-    forecasts.update(done, [], 11.0)
+    forecasts.update(done, columns(), 11.0)
     forecasts.estimates(11.0)
-    found = [forecasts.update([], [running("x", 999, 11.0)], t) for t in (11.5, 12.0, 16.0, 17.0)]
+    found = [forecasts.update([], columns(("x", 999, 11.0)), t) for t in (11.5, 12.0, 16.0, 17.0)]
     assert [len(late) for late in found] == [0, 0, 1, 0]
     [late] = found[2]
     assert late.cause.value == "unknown"
     assert late.attempt == ("x-999", 1)
     assert late.because
     assert [one.attempt for one in forecasts.late()["x"]] == [("x-999", 1)]
-    forecasts.update([completed("x", 999, 7.0, start=11.0)], [], 18.0)
+    forecasts.update([completed("x", 999, 7.0, start=11.0)], columns(), 18.0)
     assert forecasts.late() == {}
 
 
 def test_an_unknown_prefix_is_expected_to_be_like_the_others():
     forecasts = Forecasts()
     for name in ("a", "b", "c"):
-        forecasts.update([completed(name, n, 3.0) for n in range(20)], [], 60.0)
+        forecasts.update([completed(name, n, 3.0) for n in range(20)], columns(), 60.0)
     outlook = Outlook.of(forecasts.estimates(60.0))
     assert outlook.expectation("new").mean == pytest.approx(3.0, rel=0.01)
     assert outlook.expectation("a").mean == pytest.approx(3.0, rel=0.01)
@@ -155,6 +145,11 @@ def test_an_unknown_prefix_is_expected_to_be_like_the_others():
 def test_of_many_prefixes_a_few_are_estimated_at_a_time_by_turns():
     forecasts = Forecasts()
     done = [completed(str(prefix), n, 1.0) for prefix in range(10) for n in range(3)]
-    forecasts.update(done, [running("0", 99, 0.0)], 10.0)
-    assert [len(forecasts.estimates(10.0 + n, most=4)) for n in range(3)] == [4, 8, 10]
-    assert len(forecasts.estimates(11.0)) == 10
+    forecasts.update(done, columns(("0", 99, 0.0)), 10.0)
+    known = []
+    for turn in range(3):
+        forecasts.refresh(forecasts.stale(4), 10.0 + turn)
+        known.append(len(forecasts.known()))
+    assert known == [4, 8, 10]
+    # of the others nothing runs, so they are as they were
+    assert forecasts.stale() == ["0"]

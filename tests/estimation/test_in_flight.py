@@ -64,7 +64,6 @@ def test_ends_that_are_heard_of_a_second_late_are_no_lengthening():
         done = [
             Completed(
                 prefix="x",
-                attempt=(second, n),
                 worker="w",
                 start=second - 1 + n / 32,
                 seconds=0.01,
@@ -80,7 +79,7 @@ def test_late_attempts_are_found_among_the_columns_and_asked_for_details():
     forecasts, columns = Forecasts(), InFlightColumns()
     rng = np.random.default_rng(1)
     done = [
-        Completed(prefix=p, attempt=(p, n), worker="w", start=float(n), seconds=seconds)
+        Completed(prefix=p, worker="w", start=float(n), seconds=seconds)
         for p in ("a", "b")
         for n, seconds in enumerate(rng.uniform(1.8, 2.2, 60).tolist())
     ]
@@ -95,10 +94,10 @@ def test_late_attempts_are_found_among_the_columns_and_asked_for_details():
         asked.append(attempt)
         return Detail(still=True)
 
-    [late] = forecasts.update([], columns, 100.5, detail=detail)
+    [late] = forecasts.look(columns, 100.5, detail=detail)
     assert (late.attempt, late.worker, late.hung) == ("hung", "w1", True)
     assert asked == ["hung"]
-    assert forecasts.update([], columns, 101.0, detail=detail) == ()
+    assert forecasts.look(columns, 101.0, detail=detail) == ()
     columns.remove("hung")
-    forecasts.update([], columns, 101.5, detail=detail)
+    forecasts.look(columns, 101.5, detail=detail)
     assert forecasts.late() == {}

@@ -6,18 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmeter.estimation.estimator import Estimator
+from samples import estimated
 from taskmeter.estimation.pooling import Prior, pooled, shrunk
 
 
 def estimate_of(done, running=()):
-    estimator = Estimator(half_life=inf)
-    for number, value in enumerate(done):
-        estimator.start(number, number)
-        estimator.end(number, outcome="ok", seconds=value)
-    for number, _ in enumerate(running):
-        estimator.start(("running", number), 1e6)
-    return estimator.estimate({("running", n): age for n, age in enumerate(running)})
+    return estimated(done, running, half_life=inf)
 
 
 samples = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20)

@@ -6,31 +6,34 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taskmeter.estimation.estimator import Estimator
+from samples import add, running, sampled
 from taskmeter.estimation.input_correlation import InputRanks
+from taskmeter.estimation.sample import Running, Sample
 from taskmeter.estimation.stragglers import Cause, LateWatch, Progress
 from taskmeter.estimation.worker_speed import Score, SlowWorker, WorkerScores, scores
 
 
-def told(durations, *, half_life=inf, outcome="ok"):
-    estimator = Estimator(half_life=half_life)
-    for number, duration in enumerate(durations):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome=outcome, seconds=float(duration))
-    return estimator
+def told(durations, **more):
+    return sampled(durations, half_life=inf, **more)
+
+
+def usual_of(sample, ages=(), *, start=1e9):
+    in_flight = running(ages, start=start)
+    return sample.usual(sample.estimate(in_flight))
 
 
 def late_from(durations, **more):
-    return told(durations, **more).usual({}).late_from
+    return usual_of(told(durations, **more)).late_from
 
 
-def watched(watch, estimator, ages, *, slow=(), inputs=None, still=(), sizes=None):
+def watched(watch, sample, ages, *, slow=(), inputs=None, still=(), sizes=None, start=1e9):
     sizes = sizes or {}
-    running = [
+    progress = [
         Progress(attempt=a, worker=f"w{a}", age=age, still=a in still, input_bytes=sizes.get(a))
         for a, age in ages.items()
     ]
-    new = watch.look(estimator.usual(ages), running, slow=dict(slow), inputs=inputs or InputRanks())
+    usual = usual_of(sample, ages.values(), start=start)
+    new = watch.look(usual, progress, slow=dict(slow), inputs=inputs or InputRanks())
     return [late.attempt for late in new]
 
 
@@ -52,7 +55,7 @@ def test_nothing_is_late_with_fewer_than_30_completions():
 
 
 def test_failures_never_make_an_attempt_late():
-    assert late_from([0.001] * 100, outcome="failed") == inf
+    assert late_from([0.001] * 100, completed=False) == inf
 
 
 def test_nothing_under_a_second_is_late():
@@ -60,45 +63,36 @@ def test_nothing_under_a_second_is_late():
 
 
 def test_each_attempt_is_told_of_once_however_the_threshold_wobbles():
-    estimator, watch = told(usual_durations()), LateWatch()
-    estimator.start("hung", 1e3)
+    sample, watch = told(usual_durations()), LateWatch()
     events = []
     for tick in range(60):
         for extra in range(3):
             # completions that are long, then short, move the threshold above its age and back
-            attempt = (tick, extra)
-            estimator.start(attempt, 1e3 + tick)
-            long = 30.0 if tick % 20 < 10 else 0.5
-            estimator.end(attempt, outcome="ok", seconds=long)
-        events += watched(watch, estimator, {"hung": 40.0 + tick / 10})
+            add(sample, 1e3 + tick + extra / 4, 30.0 if tick % 20 < 10 else 0.5)
+        events += watched(watch, sample, {"hung": 40.0 + tick / 10})
     assert events == ["hung"]
     assert [late.attempt for late in watch.late] == ["hung"]
 
 
 def test_an_attempt_that_ended_is_late_no_more_and_its_retry_may_be():
-    estimator, watch = told(usual_durations()), LateWatch()
-    estimator.start("a", 1e3)
-    assert watched(watch, estimator, {"a": 50.0}) == ["a"]
-    assert watched(watch, estimator, {}) == []
+    sample, watch = told(usual_durations()), LateWatch()
+    assert watched(watch, sample, {"a": 50.0}) == ["a"]
+    assert watched(watch, sample, {}) == []
     assert watch.late == ()
 
 
 def test_a_late_attempt_whose_cpu_stands_still_is_hung():
-    estimator, watch = told(usual_durations()), LateWatch()
-    for attempt in ("busy", "still"):
-        estimator.start(attempt, 1e3)
-    watched(watch, estimator, {"busy": 50.0, "still": 50.0}, still={"still"})
+    sample, watch = told(usual_durations()), LateWatch()
+    watched(watch, sample, {"busy": 50.0, "still": 50.0}, still={"still"})
     assert {late.attempt: late.hung for late in watch.late} == {"busy": False, "still": True}
-    assert watched(watch, estimator, {"busy": 60.0, "still": 60.0}, still={"busy", "still"}) == []
+    assert watched(watch, sample, {"busy": 60.0, "still": 60.0}, still={"busy", "still"}) == []
     assert all(late.hung for late in watch.late)
 
 
 def test_p9_the_six_that_hang_among_ten_thousand_are_found():
-    estimator, watch = told(np.random.default_rng(4).normal(1, 0.1, 2000)), LateWatch()
+    sample, watch = told(np.random.default_rng(4).normal(1, 0.1, 2000)), LateWatch()
     ages = {f"hung-{n}": 3600.0 for n in range(6)} | {"fresh": 0.9}
-    for attempt in ages:
-        estimator.start(attempt, 1e4)
-    assert watched(watch, estimator, ages) == [f"hung-{n}" for n in range(6)]
+    assert watched(watch, sample, ages) == [f"hung-{n}" for n in range(6)]
 
 
 def test_what_ended_ok_is_normal_however_late_it_looked():
@@ -109,33 +103,25 @@ def test_what_ended_ok_is_normal_however_late_it_looked():
 
 @pytest.mark.parametrize("hung", [1, 10, 40])
 def test_what_still_runs_cannot_vouch_for_what_runs(hung):
-    estimator, watch = told(usual_durations(400)), LateWatch()
+    sample, watch = told(usual_durations(400)), LateWatch()
     ages = {f"hung-{n}": 30.0 + n for n in range(hung)}
-    for attempt in ages:
-        estimator.start(attempt, 1e4)
-    assert len(watched(watch, estimator, ages)) == hung
+    assert len(watched(watch, sample, ages)) == hung
 
 
 def test_a_thousand_that_started_together_are_not_late_when_the_first_complete():
-    estimator = Estimator()
-    rng = np.random.default_rng(6)
-    durations = np.sort(rng.lognormal(0, 1, 1000))
-    for attempt in range(1000):
-        estimator.start(attempt, 0.0)
-    watch, late = LateWatch(), set()
+    durations = np.sort(np.random.default_rng(6).lognormal(0, 1, 1000))
+    sample, watch, late = Sample(), LateWatch(), set()
     for ended in range(900):
-        estimator.end(ended, outcome="ok", seconds=float(durations[ended]))
+        left = [durations[ended]] * (999 - ended)
+        add(sample, 0.0, float(durations[ended]), running=running(left, start=0.0))
         if ended % 20 == 0:
             ages = dict.fromkeys(range(ended + 1, 1000), float(durations[ended + 1]))
-            late |= set(watched(watch, estimator, ages))
+            late |= set(watched(watch, sample, ages, start=0.0))
     assert late == set()
 
 
 def test_all_attempts_hung_and_none_completed_is_nothing_to_tell():
-    estimator = Estimator()
-    for attempt in range(50):
-        estimator.start(attempt, 0.0)
-    assert watched(LateWatch(), estimator, dict.fromkeys(range(50), 1e5)) == []
+    assert watched(LateWatch(), Sample(), dict.fromkeys(range(50), 1e5)) == []
 
 
 def test_equal_durations_are_not_late_for_being_heard_of_a_little_late():
@@ -169,12 +155,11 @@ def test_a_minority_that_is_slow_is_not_late(share, times):
 
 def test_a_slow_worker_explains_no_more_than_its_factor():
     slow = {"wa": SlowWorker(worker="wa", factor=2.0, evidence=5.0, tasks=30.0)}
-    estimator, watch = told(usual_durations()), LateWatch()
-    estimator.start("a", 1e3)
-    limit = estimator.usual({}).late_from
-    watched(watch, estimator, {"a": 1.1 * limit}, slow=slow)
+    sample, watch = told(usual_durations()), LateWatch()
+    limit = usual_of(sample).late_from
+    watched(watch, sample, {"a": 1.1 * limit}, slow=slow)
     assert [late.cause for late in watch.late] == [Cause.SLOW_WORKER]
-    watched(watch, estimator, {"a": 3 * limit}, slow=slow)
+    watched(watch, sample, {"a": 3 * limit}, slow=slow)
     assert [late.cause for late in watch.late] == [Cause.UNKNOWN]
     assert "does not explain" in watch.late[0].because
 
@@ -196,12 +181,10 @@ def test_the_cause_is_the_slow_worker_first_then_the_large_input():
     for size in rng.uniform(1e6, 1e7, 60):
         inputs.add(size, size / 1e6 * rng.lognormal(0, 0.2))
     slow = {"wa": SlowWorker(worker="wa", factor=2.0, evidence=5.0, tasks=30.0)}
-    estimator, watch = told(usual_durations()), LateWatch()
-    ages = dict.fromkeys("abc", 1.1 * estimator.usual({}).late_from)
+    sample, watch = told(usual_durations()), LateWatch()
+    ages = dict.fromkeys("abc", 1.1 * usual_of(sample).late_from)
     sizes = {"a": 9.9e6, "b": 9.9e6, "c": 2e6}
-    for attempt in ages:
-        estimator.start(attempt, 1e3)
-    watched(watch, estimator, ages, slow=slow, inputs=inputs, sizes=sizes)
+    watched(watch, sample, ages, slow=slow, inputs=inputs, sizes=sizes)
     assert [one.cause for one in watch.late] == [
         Cause.SLOW_WORKER,
         Cause.LARGE_INPUT,
@@ -240,7 +223,7 @@ def test_a_worker_twice_as_slow_is_found_within_the_tasks_that_its_noise_asks_fo
     needed = []
     for _ in range(40):
         speeds = WorkerScores()
-        known = told(rng.lognormal(0, sigma, 200)).estimate({})
+        known = told(rng.lognormal(0, sigma, 200)).estimate(Running.none())
         for number in range(1, 400):
             for worker in range(8):
                 duration = rng.lognormal(0, sigma) * (2 if worker == 0 else 1)
@@ -257,7 +240,7 @@ def test_equal_workers_are_seldom_slow():
     wrong = 0
     for _ in range(10):
         speeds = WorkerScores()
-        known = told(rng.lognormal(0, 1.0, 200)).estimate({})
+        known = told(rng.lognormal(0, 1.0, 200)).estimate(Running.none())
         ever = set()
         for _ in range(100):
             for worker in range(10):
@@ -270,7 +253,7 @@ def test_equal_workers_are_seldom_slow():
 
 def test_one_hung_task_does_not_make_a_worker_slow():
     speeds = WorkerScores()
-    known = told(usual_durations(200)).estimate({})
+    known = told(usual_durations(200)).estimate(Running.none())
     for number, duration in enumerate(usual_durations(60)):
         speeds.add(f"w{number % 3}", score(known, duration))
     speeds.add("w0", score(known, 1e6))
@@ -287,4 +270,4 @@ def test_a_worker_that_left_is_forgotten_and_few_completions_give_no_score():
     assert "2.7 times" in speeds.slow()["slow"].because
     speeds.remove("slow")
     assert speeds.slow() == {}
-    assert scores(told([1.0] * 9).estimate({}), np.array([2.0])) == []
+    assert scores(told([1.0] * 9).estimate(Running.none()), np.array([2.0])) == []

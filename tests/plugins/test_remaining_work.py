@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from samples import estimated
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.estimation.estimates import Outlook
-from taskmeter.estimation.estimator import Estimator
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
 
 
@@ -42,11 +42,7 @@ class Cluster:
             tasks={}, task_prefixes={}, workers={}, total_nthreads=threads
         )
         self.account = SimpleNamespace(awaited={})
-        estimator = Estimator()
-        for number in range(50):
-            estimator.start(number, float(number))
-            estimator.end(number, outcome="ok", seconds=1.0)
-        estimates = {name: estimator.estimate({}) for name in known}
+        estimates = {name: estimated([1.0] * 50) for name in known}
         self.forecasting = SimpleNamespace(outlook=Outlook.of(estimates), last_end=0.0, now=0.0)
         self.errors = {}
 

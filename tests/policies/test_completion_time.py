@@ -9,26 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.estimation.estimator import Estimator
+from samples import estimated
 from taskmeter.policies.completion_time import MOST_NAMED, WIDE, eta
 from taskmeter.policies.cost import Cost, cost
 from taskmeter.policies.workload import Kind, Level, Running, ToDo
 
 
 def todo(durations, count, ages=(), *, prefix="x"):
-    estimator = Estimator()
-    for number, seconds in enumerate(durations):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome="ok", seconds=float(seconds))
-    running = {f"{prefix}-{number}": age for number, age in enumerate(ages)}
-    for key in running:
-        estimator.start(key, 1e6)
-    estimate = estimator.estimate(running)
+    estimate = estimated(durations, ages)
     return ToDo(
         kinds={prefix: Kind(count=count, estimate=estimate, cost=cost(estimate))},
         running=tuple(
-            Running(prefix=prefix, key=key, worker="tcp://w:1", age=age)
-            for key, age in running.items()
+            Running(prefix=prefix, key=f"{prefix}-{number}", worker="tcp://w:1", age=age)
+            for number, age in enumerate(ages)
         ),
     )
 
@@ -50,11 +43,7 @@ def simulated(durations, ages, count, threads, law):
 def test_the_interval_is_that_of_a_list_scheduler(count, threads):
     rng = np.random.default_rng(3)
     sample = rng.gamma(4.0, 0.5, 20_000)
-    estimator = Estimator(half_life=inf)
-    for number, seconds in enumerate(sample):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome="ok", seconds=seconds)
-    estimate = estimator.estimate({})
+    estimate = estimated(sample, half_life=inf)
     kinds = {"x": Kind(count=count, estimate=estimate, cost=cost(estimate))}
     found = eta(ToDo(kinds=kinds), threads=threads)
     true = simulated(sample, (), count, threads, lambda rng: rng.gamma(4.0, 0.5))

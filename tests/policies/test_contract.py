@@ -9,13 +9,13 @@ from math import isnan
 import pytest
 
 from taskmeter.estimation.pooling import Expectation
-from taskmeter.estimation.transfer_model import Transfer, TransferModel
+from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.policies.completion_time import eta
 from taskmeter.policies.cost import Cost
 from taskmeter.policies.durations import write
 from taskmeter.policies.hysteresis import Steady
 from taskmeter.policies.scaling import Backlog, Load, need
-from taskmeter.policies.transfers import steal, write_bandwidth
+from taskmeter.policies.transfers import write_bandwidth
 from taskmeter.policies.workload import Kind, Running, ToDo
 
 TWO = Cost(mean=2.0, variance=4.0, standard_error=0.2)
@@ -42,18 +42,11 @@ def bandwidth():
     return write_bandwidth(model, dask_bandwidth=5e7, last=6e7)
 
 
-def steal_or_not(compute):
-    transfer = Transfer(seconds=1.0, standard_error=0.1)
-    return steal(compute_seconds=compute, transfer=transfer, victim_seconds=20.0)
-
-
 #: {policy: (decision, a number that its reason has to mention)}
 POLICIES = {
     "a duration": (duration, "2.0 s"),
     "a bounded duration": (lambda: duration(50.0), "50.0 s"),
     "a bandwidth": (bandwidth, "100 MB/s"),
-    "a steal": (lambda: steal_or_not(10.0), "10.0 s"),
-    "no steal": (lambda: steal_or_not(0.01), "10.0 ms"),
     "an end": (lambda: eta(TODO, threads=4), "100"),
     "an end without threads": (
         lambda: eta(ToDo(kinds=TODO.kinds), threads=0),

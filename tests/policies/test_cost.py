@@ -6,20 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.estimation.estimator import Estimator
+from samples import estimated
 from taskmeter.estimation.pooling import pooled
 from taskmeter.policies.cost import UNKNOWN_SECONDS, cost, residual
-
-
-def told(durations, ages=()):
-    estimator = Estimator()
-    for number, seconds in enumerate(durations):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome="ok", seconds=seconds)
-    running = {f"running-{number}": age for number, age in enumerate(ages)}
-    for attempt in running:
-        estimator.start(attempt, 1e6)
-    return estimator.estimate(running)
 
 
 def test_a_prefix_that_nothing_is_known_of_costs_what_dask_assumes():
@@ -29,18 +18,18 @@ def test_a_prefix_that_nothing_is_known_of_costs_what_dask_assumes():
 
 
 def test_it_is_learned_from_the_others():
-    prior = pooled([told([4.0] * 20), told([9.0] * 20)])
+    prior = pooled([estimated([4.0] * 20), estimated([9.0] * 20)])
     assert cost(None, prior).mean == pytest.approx(6.0, rel=0.05)
 
 
 def test_what_only_runs_is_expected_to_last_as_long_again():
-    assert cost(told([], [60.0])).mean == 120.0
-    assert residual(told([], [60.0]), 60.0) == 60.0
+    assert cost(estimated([], [60.0])).mean == 120.0
+    assert residual(estimated([], [60.0]), 60.0) == 60.0
     assert residual(None, 5.0) == 5.0
 
 
 def test_a_late_attempt_counts_for_itself_only():
-    quiet, late = told([0.01] * 50), told([0.01] * 50, [3.5])
+    quiet, late = estimated([0.01] * 50), estimated([0.01] * 50, [3.5])
     assert late.mean > 5 * quiet.mean
     assert cost(late).mean == pytest.approx(0.01)
     assert residual(late, 3.5) > 1.0
@@ -49,7 +38,7 @@ def test_a_late_attempt_counts_for_itself_only():
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1e5), max_size=40), st.lists(st.floats(0, 1e5), max_size=8))
 def test_every_cost_is_finite_and_none_is_negative(durations, ages):
-    estimate = told(durations, ages)
+    estimate = estimated(durations, ages)
     for one in (cost(estimate), cost(estimate, pooled([estimate]))):
         assert all(isfinite(x) and x >= 0 for x in (one.mean, one.variance, one.standard_error))
     assert all(residual(estimate, age) >= 0 for age in ages)

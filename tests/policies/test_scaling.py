@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmeter.estimation.estimator import Estimator
+from samples import estimated, running, sampled
 from taskmeter.estimation.pooling import pooled
 from taskmeter.policies.cost import Cost, cost, residual
 from taskmeter.policies.hysteresis import Steady
@@ -30,13 +30,9 @@ def needed(load, target, threads=1, **more):
 
 
 def test_p1_one_straggler_does_not_ask_for_a_cluster():
-    estimator = Estimator()
-    for number in range(50):
-        estimator.start(number, float(number))
-        estimator.end(number, outcome="ok", seconds=0.01)
-    estimator.start("straggler", 50.0)
+    sample = sampled([0.01] * 50)
     for age in (0.02, 0.1, 0.5, 1.0, 3.5, 10.0, 100.0):
-        estimate = estimator.estimate({"straggler": age})
+        estimate = sample.estimate(running([age], start=50.0))
         load = Load(backlog=backlog(300, cost(estimate)), residuals=(residual(estimate, age),))
         assert needed(load, 5.0).workers <= 2
 
@@ -50,12 +46,9 @@ def test_p2_the_bound_is_that_of_the_sum():
 
 
 def test_p3_unseen_names_learn_from_those_that_run():
-    estimators = [Estimator(), Estimator()]
-    for estimator in estimators:
-        estimator.start("it", 0.0)
     before = 0.0
     for age in (60.0, 120.0, 600.0, 3600.0):
-        estimates = [estimator.estimate({"it": age}) for estimator in estimators]
+        estimates = [estimated([], [age]) for _ in range(2)]
         prior = pooled(estimates)
         costs = [cost(estimate, prior) for estimate in estimates]
         unseen = cost(None, prior)

@@ -126,7 +126,13 @@ class VirtualCluster:
         self.clock.every(1.0, stealing.balance)
         self.clock.every(2.0, self.scheduler.extensions["amm"].run_once)
         if self.meter is not None:
-            self.clock.every(0.5, self.meter._tend)
+            self.clock.every(0.5, self._tend)
+
+    async def _tend(self) -> None:
+        """Let the meter do what its timer does, in as many turns as it takes."""
+        self.meter._tend()
+        while self.meter.forecasting.updating:
+            await asyncio.sleep(0)
 
     @property
     def interval(self) -> float:

@@ -122,11 +122,6 @@ class Race:
         )
 
     @property
-    def hedged(self) -> bool:
-        """There are two of it."""
-        return len(self.copies) > 1
-
-    @property
     def abandoned(self) -> bool:
         """Nobody wants its result any more."""
         state = self._client.futures.get(self.key)

@@ -11,6 +11,7 @@ from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.attempts.names import bounded
 from taskmeter.attempts.running_sum import RunningSum
 from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow, possible
+from taskmeter.cluster.computing import ComputingAttempts
 from taskmeter.cluster.distributions import Distributions
 from taskmeter.cluster.idle_sums import IdleSums
 from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, WorkerState
@@ -69,6 +70,8 @@ class ClusterAccount:
         self.rows: dict[str, PrefixRow] = {}
         #: {key: its attempt in flight that the scheduler waits for}: read by the scheduler's hook
         self.awaited: dict[Key, Attempt] = {}
+        #: what estimates are made of
+        self.computing = ComputingAttempts()
         #: {meter that is gone: what may still come of it; None if nothing}
         self._departed: OrderedDict[str, Departed | None] = OrderedDict()
         self._thread_seconds = RunningSum()
@@ -118,6 +121,7 @@ class ClusterAccount:
         self._book(worker, departed, ends)
         for attempt in worker.running.values():
             departed.lost[attempt.number] = self._lose(worker, attempt, at)
+        self.computing.columns.depart(address)
         self._thread_seconds.settled += worker.thread_seconds(at)
         self._thread_seconds.stop(worker.joined, worker.nthreads)
         worker.settle(self.idle, at, worker.threads)
@@ -165,6 +169,7 @@ class ClusterAccount:
         """Count an attempt as lost; return what `_add` was told of it."""
         compute, seceded = attempt.used(at)
         used = (attempt.prefix, compute, seceded, attempt.cpu_seconds or 0.0)
+        self.computing.cut(attempt, at)
         self._drop(attempt)
         self._add(worker, "lost", *used)
         return used
@@ -231,6 +236,7 @@ class ClusterAccount:
         if not estimated:
             self._take_threads(worker, message, at)
         self._take_samples(address, message, at, span)
+        self.computing.columns.heard(address, at)
         self.heard = max(self.heard, at)
         return True
 
@@ -339,9 +345,12 @@ class ClusterAccount:
                 self._unmetered_compute.tally.add_totals(totals)
 
     def _take_attempts(self, worker: WorkerState, message: Message, at: float) -> None:
+        completed = {(end.key, end.run_id) for end in message.samples.completions}
         for number in message.ended:
             attempt = worker.running.pop(number, None)
             if attempt is not None:
+                if (attempt.key, attempt.run_id) not in completed:
+                    self.computing.cut(attempt, at)
                 self._drop(attempt)
         starts = {start.number: start for start in message.started}
         for state in message.states:
@@ -373,6 +382,7 @@ class ClusterAccount:
             self.awaited[attempt.key] = attempt
         elif self.awaited.get(attempt.key) is attempt:
             del self.awaited[attempt.key]
+        self.computing.note(attempt, at)
 
     def _take_threads(self, worker: WorkerState, message: Message, at: float) -> None:
         """Settle what the worker's threads did since its last message, and go on from there.
@@ -426,6 +436,7 @@ class ClusterAccount:
             How long it took, as Dask measured; None if it did not say.
         """
         self.awaited.pop(attempt.key, None)
+        self.computing.end(attempt)
         if not attempt.over:
             rows = self._rows_of(attempt)
             for row in rows:
@@ -507,5 +518,6 @@ class ClusterAccount:
         """Take an attempt out of what is in flight."""
         for row in self._rows_of(attempt):
             row.remove(attempt)
+        self.computing.end(attempt)
         if self.awaited.get(attempt.key) is attempt:
             del self.awaited[attempt.key]

@@ -11,15 +11,13 @@ import numpy as np
 
 from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.estimate import Estimate
-from taskmeter.estimation.in_flight import InFlightColumns, InFlightNow, Rows
+from taskmeter.estimation.in_flight import InFlightColumns, Rows
 from taskmeter.estimation.input_correlation import InputRanks
 from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
 from taskmeter.estimation.sample import HALF_LIFE, Running, Sample
 from taskmeter.estimation.stragglers import Late, LateWatch, Progress
 from taskmeter.estimation.usual import Usual
 from taskmeter.estimation.worker_speed import WorkerScores, scores
-
-__all__ = ["Completed", "Detail", "Forecasts", "InFlightColumns", "InFlightNow", "Outlook"]
 
 #: So many completions of a prefix are all taken in at a time ...
 MOST: Final = 64
@@ -40,8 +38,8 @@ class Completed:
 
     Parameters
     ----------
-    prefix, attempt, worker
-        Which attempt, and where.
+    prefix, worker
+        What it was an attempt of, and where.
     start
         When its code started, on any clock that all of them share.
     seconds
@@ -55,7 +53,6 @@ class Completed:
     """
 
     prefix: str
-    attempt: Hashable
     worker: str
     start: float
     seconds: float
@@ -136,50 +133,53 @@ class Forecasts:
 
     # Events
 
-    def update(
+    def take(self, completed: Iterable[Completed]) -> None:
+        """Take in what ended, also what failed, was cancelled or lost."""
+        for name, ends in _by_prefix(completed).items():
+            prefix = self._prefix(name)
+            if prefix is not None:
+                self._complete(prefix, ends)
+
+    def look(
         self,
-        completed: Iterable[Completed],
-        running: InFlightColumns | Iterable[InFlightNow],
+        running: InFlightColumns,
         now: float,
         *,
         detail: Callable[[Hashable], Detail] | None = None,
     ) -> tuple[Late, ...]:
-        """Take in what ended since the last update, and all that runs.
+        """Look at all that runs.
 
         Takes a time proportional to the number of running attempts, by vectorised operations, and
-        to the numbers of completed ones and of prefixes.
+        to the number of prefixes.
 
         Parameters
         ----------
-        completed
-            What ended, also those that failed, were cancelled or lost.
         running
             All that runs.
         now
             The instant.
         detail
-            Tells more of a running attempt: asked for late ones only. Of `InFlightNow` not needed.
+            Tells more of a running attempt: asked for late ones only.
 
         Returns
         -------
         tuple of Late
             Attempts that were found to be late.
         """
-        for name, ends in _by_prefix(completed).items():
-            prefix = self._prefix(name)
-            if prefix is not None:
-                self._complete(prefix, ends)
-        if not isinstance(running, InFlightColumns):
-            attempts = {attempt.attempt: attempt for attempt in running}
-            running = InFlightColumns.of(attempts.values())
-            detail = detail or _details(attempts)
         ages = running.ages(now)
         in_flight = running.by_prefix(ages)
-        for name in {**self._prefixes, **in_flight}:
-            prefix = self._prefix(name)
-            if prefix is not None:
-                self._observe(prefix, in_flight.get(name), running)
+        for name in in_flight:
+            self._prefix(name)
+        for name, prefix in self._prefixes.items():
+            self._observe(prefix, in_flight.get(name), running)
         return self._find_late(running, ages, in_flight, detail, now)
+
+    def update(
+        self, completed: Iterable[Completed], running: InFlightColumns, now: float
+    ) -> tuple[Late, ...]:
+        """Take in what ended and look at what runs; return the attempts found to be late."""
+        self.take(completed)
+        return self.look(running, now)
 
     def depart(self, worker: str) -> None:
         """Forget how quick a worker was, because it went away."""
@@ -204,7 +204,6 @@ class Forecasts:
         chosen = self._chosen(len(ends)).tolist()
         ok: list[Completed] = []
         for end, stands_for in zip(ends, chosen, strict=True):
-            prefix.late.forget(end.attempt)
             weight = end.weight * stands_for
             if not stands_for:
                 continue
@@ -228,13 +227,11 @@ class Forecasts:
             if prefix.running.starts.size:
                 prefix.running, prefix.changed = Running.none(), True
         else:
-            prefix.running = Running(
-                starts=rows.starts,
-                ages=rows.ages,
-            )
+            prefix.running = Running(starts=rows.starts, ages=rows.ages)
             prefix.changed = True
-        for attempt in [a for a in prefix.late if a not in columns]:
-            prefix.late.forget(attempt)
+        if prefix.late:
+            for attempt in [a for a in prefix.late if a not in columns]:
+                prefix.late.forget(attempt)
 
     def _find_late(
         self,
@@ -273,24 +270,31 @@ class Forecasts:
 
     # Reading
 
-    def estimates(self, now: float, most: int | None = None) -> dict[str, Estimate]:
-        """Return the estimate of every prefix of which something is known.
+    def stale(self, most: int | None = None) -> list[str]:
+        """Return the prefixes to be estimated anew, those first that have waited for longest.
 
         Parameters
         ----------
-        now
-            The instant.
         most
-            Estimate so many prefixes anew, by turns with the others; all that changed if not given.
-            ``benchmarks/decisions/in_flight.py`` prints what one takes.
+            No more than so many; all that changed if not given.
         """
         stale = [name for name, p in self._prefixes.items() if p.changed or p.estimate is None]
-        if most is not None and len(stale) > most:
-            stale.sort(key=lambda name: self._prefixes[name].estimated_at)
-            stale = stale[:most]
-        for name in stale:
+        stale.sort(key=lambda name: self._prefixes[name].estimated_at)
+        return stale[:most]
+
+    def refresh(self, prefixes: Iterable[str], now: float) -> None:
+        """Estimate some prefixes anew; ``benchmarks/decisions/in_flight.py`` prints its price."""
+        for name in prefixes:
             self._prefixes[name].refresh(now)
+
+    def known(self) -> dict[str, Estimate]:
+        """Return ``{prefix: its latest estimate}``."""
         return {n: p.estimate for n, p in self._prefixes.items() if p.estimate is not None}
+
+    def estimates(self, now: float) -> dict[str, Estimate]:
+        """Return the estimates of all prefixes, those made anew that are stale."""
+        self.refresh(self.stale(), now)
+        return self.known()
 
     def late(self) -> dict[str, tuple[Late, ...]]:
         """Return ``{prefix: attempts that are late}``."""
@@ -328,14 +332,6 @@ def _by_prefix(completed: Iterable[Completed]) -> dict[str, list[Completed]]:
     for end in completed:
         grouped.setdefault(end.prefix, []).append(end)
     return grouped
-
-
-def _details(attempts: Mapping[Hashable, InFlightNow]) -> Callable[[Hashable], Detail]:
-    def detail(attempt: Hashable) -> Detail:
-        known = attempts[attempt]
-        return Detail(still=known.still, input_bytes=known.input_bytes)
-
-    return detail
 
 
 def _looked_at(prefix: _Prefix, suspects: Collection[int], columns: InFlightColumns) -> list[int]:

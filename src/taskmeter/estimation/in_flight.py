@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,33 +13,6 @@ from taskmeter.distributions.grid import Floats, Ints
 _FIRST_ROWS: Final = 64
 #: of a worker that is silent for longer, attempts are taken to run on
 SILENT_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InFlightNow:
-    """An attempt that runs.
-
-    Parameters
-    ----------
-    prefix, attempt, worker
-        Which attempt, and where.
-    start
-        When its code started, on the clock of all of them.
-    seceded
-        It has left the thread pool.
-    still
-        Its CPU clock stands still.
-    input_bytes
-        Bytes of its dependencies; None where that was not looked at.
-    """
-
-    prefix: str
-    attempt: Hashable
-    worker: str
-    start: float
-    seceded: bool = False
-    still: bool = False
-    input_bytes: float | None = None
 
 
 class Rows(NamedTuple):
@@ -94,20 +66,6 @@ class InFlightColumns:
         self._workers = _Names()
         #: by worker: the instant of its last message
         self._heard = np.full(_FIRST_ROWS, np.inf)
-
-    @classmethod
-    def of(cls, running: Iterable[InFlightNow]) -> InFlightColumns:
-        """Return the attempts that have not seceded, as columns."""
-        columns = cls()
-        for attempt in running:
-            if not attempt.seceded:
-                columns.add(
-                    attempt.attempt,
-                    prefix=attempt.prefix,
-                    worker=attempt.worker,
-                    start=attempt.start,
-                )
-        return columns
 
     def __len__(self) -> int:
         return len(self._attempts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf, isfinite, log, nan, sqrt
+from math import exp, inf, isfinite, log, sqrt
 from typing import Final, Protocol
 
 from taskmeter.text import duration
@@ -21,8 +21,6 @@ SHORTEST_SECONDS: Final = 1e-6
 LONGEST_SECONDS: Final = 1e8
 #: what is nearer than this to Dask's value is not written
 _SAME: Final = 1e-3
-#: a figure this many times the truth is counted as far off
-_FAR: Final = 3.0
 #: after this many completions one counts half in the running mean
 _HALF_LIFE: Final = 128.0
 
@@ -100,58 +98,6 @@ def _sane(seconds: float) -> bool:
     return 0 <= seconds <= LONGEST_SECONDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogErrors:
-    """How far a figure was from the truth, in logarithms of figure over truth."""
-
-    count: int
-    total: float
-    squares: float
-    #: how often it was more than 3 times the truth
-    far: int
-
-    @property
-    def bias(self) -> float:
-        """The geometric mean of figure over truth; ``nan`` without one."""
-        return exp(self.total / self.count) if self.count else nan
-
-    @property
-    def factor(self) -> float:
-        """The typical factor between the two, as the root mean square; 1 is perfect."""
-        return exp(sqrt(self.squares / self.count)) if self.count else nan
-
-    @property
-    def far_share(self) -> float:
-        """The share of times that it was more than 3 times the truth."""
-        return self.far / self.count if self.count else nan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorSummary:
-    """The errors of two figures for one prefix, of the same completions."""
-
-    ours: LogErrors
-    dask: LogErrors
-
-
-@dataclass(slots=True)
-class _Sums:
-    count: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-    far: int = 0
-
-    def add(self, figure: float, truth: float) -> None:
-        error = log(figure / truth)
-        self.count += 1
-        self.total += error
-        self.squares += error * error
-        self.far += figure > _FAR * truth
-
-    def read(self) -> LogErrors:
-        return LogErrors(count=self.count, total=self.total, squares=self.squares, far=self.far)
-
-
 class EstimateErrors:
     """Adds up, for one prefix, the errors of our mean and of Dask's as attempts complete.
 
@@ -160,15 +106,11 @@ class EstimateErrors:
     """
 
     def __init__(self) -> None:
-        self._ours = _Sums()
-        self._dask = _Sums()
+        self._count = 0
+        #: sums of squared logarithms of figure over truth
+        self._ours = self._dask = 0.0
         self._weight = 0.0
         self._total = 0.0
-
-    @property
-    def truth(self) -> float:
-        """The running mean of durations, in seconds; ``nan`` before the first."""
-        return self._total / self._weight if self._weight else nan
 
     def add(self, seconds: float, *, ours: float, dask: float) -> None:
         """Note a completion.
@@ -189,9 +131,15 @@ class EstimateErrors:
         self._total = self._total * fade + seconds
         truth = max(self._total / self._weight, SHORTEST_SECONDS)
         if 0 < ours < inf and 0 < dask < inf:
-            self._ours.add(ours, truth)
-            self._dask.add(dask, truth)
+            self._count += 1
+            self._ours += log(ours / truth) ** 2
+            self._dask += log(dask / truth) ** 2
 
-    def read(self) -> ErrorSummary:
-        """Return the errors so far."""
-        return ErrorSummary(ours=self._ours.read(), dask=self._dask.read())
+    def factors(self) -> tuple[float, float] | None:
+        """Return the typical factors by which (our figure, Dask's) is off; None before the first.
+
+        From the root mean square of logarithms; 1 is perfect.
+        """
+        if not self._count:
+            return None
+        return exp(sqrt(self._ours / self._count)), exp(sqrt(self._dask / self._count))

@@ -39,15 +39,11 @@ class Transferring:
         self._last: float | None = None
         self._fitted: tuple[float, TransferModel | None] = (-FRESH_SECONDS, None)
 
-    def take(self, worker: str, samples: Samples) -> None:
+    def take(self, samples: Samples) -> None:
         """Learn from the transfers to a worker."""
-        for source, size, seconds in samples.transfers(MOST_TRANSFERS):
-            self.transfers.add(source, worker, size, seconds)
+        for _, size, seconds in samples.transfers(MOST_TRANSFERS):
+            self.transfers.add(size, seconds)
             self._count += 1
-
-    def depart(self, worker: str) -> None:
-        """Forget the pairs of a worker that went away."""
-        self.transfers.remove(worker)
 
     def model(self, now: float) -> TransferModel | None:
         """Return the model of the whole cluster; None before there was a transfer."""

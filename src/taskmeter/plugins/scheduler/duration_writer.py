@@ -9,14 +9,16 @@ average resumes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from taskmeter.errors import count_error, logger
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Outlook
 from taskmeter.plugins import dask_internals
-from taskmeter.policies.durations import ErrorSummary, EstimateErrors, write
+from taskmeter.policies.durations import EstimateErrors, write
+
+T = TypeVar("T")
 
 #: Do nothing; compare the two; write.
 MODES = ("off", "shadow", "on")
@@ -48,15 +50,15 @@ class Steering:
         #: {prefix: the estimate that was decided on last}
         self._decided: dict[str, Estimate] = {}
 
-    def update(self, completed: Iterable[Completed], outlook: Outlook) -> None:
-        """Compare, decide and write: after each update of the forecasts."""
-        if self.mode == "off":
-            return
-        try:
-            self._compare(completed)
-            self._decide(outlook)
-        except Exception:  # noqa: BLE001 (Dask's own average is better than a wrong one)
-            self._fail()
+    def compare(self, completed: Iterable[Completed]) -> None:
+        """Compare both figures with what completed since they were decided on."""
+        if self.mode != "off":
+            self._contained(self._compare, completed)
+
+    def decide(self, outlook: Outlook) -> None:
+        """Decide what to write, and write it."""
+        if self.mode != "off":
+            self._contained(self._decide, outlook)
 
     def around_heartbeats(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """Return a handler of heartbeats that writes again what the heartbeat has reset.
@@ -82,24 +84,24 @@ class Steering:
 
     def after_heartbeat(self, worker_state: Any) -> None:
         """Write again what Dask has reset because a task runs for long."""
-        if not self.means:
-            return
-        try:
-            for task in dask_internals.executing(worker_state):
-                prefix = task.group.prefix
-                if prefix in self.means:
-                    prefix.duration_average = self.means[prefix]
-        except Exception:  # noqa: BLE001 (Dask's own average is better)
-            self._fail()
+        if self.means:
+            self._contained(self._rewrite, worker_state)
 
     def stop(self) -> None:
         """Write no more: Dask's own average resumes."""
         self.mode = "off"
         self.means.clear()
 
-    def summaries(self) -> Mapping[str, ErrorSummary]:
-        """Return ``{prefix: how far both figures were from the truth}``."""
-        return {name: errors.read() for name, errors in self._compared.items()}
+    def error_factors(self, prefix: str) -> tuple[float, float] | None:
+        """Return the typical factors by which (our figure, Dask's) of a prefix is off, if known."""
+        errors = self._compared.get(prefix)
+        return None if errors is None else errors.factors()
+
+    def _rewrite(self, worker_state: Any) -> None:
+        for task in dask_internals.executing(worker_state):
+            prefix = task.group.prefix
+            if prefix in self.means:
+                prefix.duration_average = self.means[prefix]
 
     def _compare(self, completed: Iterable[Completed]) -> None:
         for one in completed:
@@ -133,16 +135,13 @@ class Steering:
             if decision is not None:
                 self.means[prefix] = prefix.duration_average = decision.seconds
 
-    def _fail(self) -> None:
-        self.stop()
-        count_error(self._errors, "durations")
-        logger.warning("taskmeter: writes no more durations; Dask goes on with its own averages")
-
-
-def typical_error(summary: ErrorSummary) -> tuple[float | None, float | None]:
-    """Return the typical factors by which (our figure, Dask's) is off; None before there is one."""
-    ours, dask = summary.ours, summary.dask
-    return (
-        ours.factor if ours.count else None,
-        dask.factor if dask.count else None,
-    )
+    def _contained(self, step: Callable[[T], None], argument: T) -> None:
+        """Take a step; where it goes wrong write no more."""
+        try:
+            step(argument)
+        except Exception:  # noqa: BLE001 (Dask's own average is better than a wrong one)
+            self.stop()
+            count_error(self._errors, "durations")
+            logger.warning(
+                "taskmeter: writes no more durations; Dask goes on with its own averages"
+            )

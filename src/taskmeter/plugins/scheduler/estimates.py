@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
-from taskmeter.attempts.events import SECEDED, WAITING
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.estimation.estimate import Estimate
-from taskmeter.estimation.estimates import Completed, Forecasts, InFlightNow, Outlook
+from taskmeter.estimation.estimates import Completed, Detail, Forecasts, Outlook
 from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.scheduler.duration_writer import Steering, typical_error
-from taskmeter.policies.durations import ErrorSummary
+from taskmeter.plugins.scheduler.duration_writer import Steering
 from taskmeter.protocol.message import Completion
 from taskmeter.protocol.names import EVENT_TOPIC
 from taskmeter.snapshots.expected import Expected, LateAttempt
@@ -21,14 +21,16 @@ from taskmeter.snapshots.expected import Expected, LateAttempt
 #: How often what ended is taken in.
 UPDATE_SECONDS = 1.0
 
-#: So many prefixes are estimated anew at a time, which takes some 10 ms.
+#: So many prefixes are estimated anew at each update ...
 MOST_ESTIMATES = 64
+
+#: ... and so many of them in a turn of the event loop.
+SLICE = 16
 
 #: An attempt whose CPU clock has not advanced for so long stands still.
 STILL_SECONDS = 5.0
 
-#: Input bytes are looked at of attempts that are older than this; of others it would cost too much.
-LOOK_AT_INPUTS = 0.1
+Turn: TypeAlias = Callable[[], None]
 
 
 class Forecasting:
@@ -39,13 +41,15 @@ class Forecasting:
     scheduler
         Whose tasks.
     account
-        Tells what runs.
+        Knows what runs.
     at
         The beginning, on the monotonic clock.
     max_prefixes
         Later prefixes are left out.
     steering
         Is told of what is expected.
+    wrapped
+        Wraps what is called in each turn of the event loop, to time it and to count its errors.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Forecasting:
         *,
         max_prefixes: int,
         steering: Steering,
+        wrapped: Callable[[Turn], Turn],
     ) -> None:
         self.forecasts = Forecasts(max_prefixes=max_prefixes)
         self.outlook = Outlook.of({})
@@ -73,6 +78,9 @@ class Forecasting:
         self._completed: list[Completed] = []
         #: what is expected by an outlook, and which one
         self._told: tuple[Outlook | None, dict[str, Expected]] = None, {}
+        #: what is left of the present update
+        self._turns: Iterator[None] | None = None
+        self._turn = wrapped(self._next_turn)
 
     def take(self, worker: str, completions: Iterable[Completion], at: float) -> None:
         """Note what completed on a worker, as its message told at an instant."""
@@ -85,7 +93,6 @@ class Forecasting:
             self._completed.append(
                 Completed(
                     prefix=self._account.admit(completion.prefix),
-                    attempt=(completion.key, completion.run_id),
                     worker=worker,
                     start=start,
                     seconds=completion.seconds,
@@ -105,50 +112,63 @@ class Forecasting:
 
     # Updating
 
-    def update(self, now: float) -> bool:
-        """Take in what ended and what runs, if it is time; tell whether it was."""
-        if now < self._next:
-            return False
-        self.now, self._next = now, now + UPDATE_SECONDS
-        running = tuple(self._running(now))
-        completed, self._completed = tuple(self._completed), []
-        late = self.forecasts.update(completed, running, now)
-        self.outlook = Outlook.of(self.forecasts.estimates(now, MOST_ESTIMATES))
-        self.steering.update(completed, self.outlook)
-        for attempt in late:
-            self._tell(attempt)
-        return True
+    def update(self, now: float) -> None:
+        """Take in what ended and what runs, if it is time: in several turns of the event loop."""
+        if now >= self._next and not self.updating:
+            self.now, self._next = now, now + UPDATE_SECONDS
+            self._turns = self._update(now)
+            self._turn()
 
-    def _running(self, now: float) -> Iterator[InFlightNow]:
-        tasks = self._scheduler.tasks
-        for attempt in awaited(self._scheduler, self._account):
-            age = max(0.0, now - attempt.start)
-            still = attempt.cpu_seconds is not None and now - attempt.advanced_at >= STILL_SECONDS
-            yield InFlightNow(
-                prefix=attempt.prefix,
-                attempt=(attempt.key, attempt.run_id),
-                worker=attempt.worker,
-                start=attempt.start,
-                seceded=attempt.phase == SECEDED,
-                still=still,
-                input_bytes=dask_internals.input_bytes(tasks[attempt.key])
-                if age >= LOOK_AT_INPUTS
-                else None,
-            )
+    @property
+    def updating(self) -> bool:
+        """Whether an update has turns left to take."""
+        return self._turns is not None
+
+    def _next_turn(self) -> None:
+        turns, self._turns = self._turns, None
+        if turns is not None and next(turns, turns) is None:
+            self._turns = turns
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _update(self, now: float) -> Iterator[None]:
+        """Update, and let others have the event loop at each step."""
+        completed, self._completed = self._completed, []
+        computing = self._account.computing
+        self.forecasts.take([*completed, *computing.take_cut_short()])
+        yield
+        self.steering.compare(completed)
+        yield
+        for late in self.forecasts.look(
+            computing.columns, now, detail=lambda attempt: self._detail(attempt, now)
+        ):
+            self._tell(late)
+        stale = self.forecasts.stale(MOST_ESTIMATES)
+        for start in range(0, len(stale), SLICE):
+            yield
+            self.forecasts.refresh(stale[start : start + SLICE], now)
+        yield
+        self.outlook = Outlook.of(self.forecasts.known())
+        self.steering.decide(self.outlook)
+
+    def _detail(self, hashable: Hashable, now: float) -> Detail:
+        attempt = _attempt(hashable)
+        task = self._scheduler.tasks.get(attempt.key)
+        moves = attempt.cpu_seconds is None or now - attempt.advanced_at < STILL_SECONDS
+        return Detail(
+            still=not moves,
+            input_bytes=None if task is None else dask_internals.input_bytes(task),
+        )
 
     def _tell(self, late: Late) -> None:
         """Put a late attempt into Dask's event log."""
-        key = _key(late.attempt)
-        task = (
-            self._scheduler.tasks.get(late.attempt[0]) if isinstance(late.attempt, tuple) else None
-        )
-        prefix = "" if task is None else task.group.prefix.name
+        attempt = _attempt(late.attempt)
+        prefix = attempt.prefix
         self.late_total[prefix] = self.late_total.get(prefix, 0) + 1
         self._scheduler.log_event(
             EVENT_TOPIC,
             {
                 "action": "late-attempt",
-                "key": key,
+                "key": str(attempt.key),
                 "prefix": prefix,
                 "worker": late.worker,
                 "age_seconds": late.age,
@@ -165,17 +185,16 @@ class Forecasting:
         """Return what is expected of each prefix, and what Dask expects."""
         outlook, told = self._told
         if outlook is not self.outlook:
-            compared = self.steering.summaries()
             told = {
-                name: self._expected(name, estimate, compared.get(name))
+                name: self._expected(name, estimate)
                 for name, estimate in self.outlook.estimates.items()
             }
             self._told = self.outlook, told
         return told
 
-    def _expected(self, name: str, estimate: Estimate, compared: ErrorSummary | None) -> Expected:
+    def _expected(self, name: str, estimate: Estimate) -> Expected:
         expectation = self.outlook.expectation(name)
-        ours, dask = (None, None) if compared is None else typical_error(compared)
+        ours, dask = self.steering.error_factors(name) or (None, None)
         return Expected(
             seconds=expectation.mean,
             standard_error=expectation.standard_error,
@@ -185,37 +204,28 @@ class Forecasting:
             dask_error_factor=dask,
         )
 
+    def late_attempts(self) -> list[tuple[Attempt, Late]]:
+        """Return the attempts that are late, those first that were the oldest when found."""
+        late = [(_attempt(one.attempt), one) for one in chain(*self.forecasts.late().values())]
+        return sorted(late, key=lambda pair: -pair[1].age)
+
     def late(self) -> tuple[LateAttempt, ...]:
-        """Return the attempts that are late, the oldest first."""
-        found = [
+        """Return what is shown of the attempts that are late, in the same order."""
+        return tuple(
             LateAttempt(
-                key=_key(late.attempt),
-                prefix=prefix,
-                worker=late.worker,
+                key=str(attempt.key),
+                prefix=attempt.prefix,
+                worker=attempt.worker,
                 age_seconds=late.age,
                 expected_seconds=late.expected,
                 cause=late.cause.value,
                 hung=late.hung,
                 because=late.because,
             )
-            for prefix, some in self.forecasts.late().items()
-            for late in some
-        ]
-        return tuple(sorted(found, key=lambda late: -late.age_seconds))
-
-    def counts(self) -> Mapping[str, int]:
-        """Return ``{prefix: late attempts so far}``."""
-        return self.late_total
+            for attempt, late in self.late_attempts()
+        )
 
 
-def awaited(scheduler: Any, account: ClusterAccount) -> Iterator[Attempt]:
-    """Iterate over the attempts in flight that the scheduler still waits for."""
-    for attempt in tuple(account.awaited.values()):
-        if attempt.phase != WAITING and dask_internals.is_processing(
-            scheduler, attempt.key, attempt.worker, attempt.run_id
-        ):
-            yield attempt
-
-
-def _key(attempt: Hashable) -> str:
-    return str(attempt[0] if isinstance(attempt, tuple) else attempt)
+def _attempt(hashable: Hashable) -> Attempt:
+    """Return an attempt of the account's columns."""
+    return cast(Attempt, hashable)

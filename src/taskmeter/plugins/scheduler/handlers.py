@@ -130,9 +130,8 @@ class Answers:
 
     def _late(self, wanted: Collection[Key]) -> Mapping[Key, str]:
         """Return ``{key: worker}`` of late attempts, the oldest first."""
-        found = (late for some in self._forecasting.forecasts.late().values() for late in some)
         return {
-            late.attempt[0]: late.worker
-            for late in sorted(found, key=lambda late: -late.age)
-            if isinstance(late.attempt, tuple) and late.attempt[0] in wanted
+            attempt.key: attempt.worker
+            for attempt, _ in self._forecasting.late_attempts()
+            if attempt.key in wanted
         }

@@ -141,6 +141,9 @@ class SchedulerMeter(SchedulerPlugin):
             now,
             max_prefixes=settings.max_forecasts,
             steering=self.steering,
+            wrapped=lambda turn: self.turns.timed(
+                "estimates", contained(self.errors, "forecasting", turn)
+            ),
         )
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
@@ -190,9 +193,6 @@ class SchedulerMeter(SchedulerPlugin):
             scheduler, timed("page", self.exported), errors=self.errors
         )
         self.otlp = self._push(settings)
-        self._update = timed(
-            "estimates", contained(self.errors, "forecasting", self.forecasting.update)
-        )
         self._tending = PeriodicCallback(
             timed("timer", contained(self.errors, "tend", self._tend)), 500
         )
@@ -319,7 +319,7 @@ class SchedulerMeter(SchedulerPlugin):
             self.forecasting.take(address, message.samples.completions, now)
         ws = self.scheduler.workers.get(address)
         if ws is not None:
-            self.transferring.take(address, message.samples)
+            self.transferring.take(message.samples)
             self.transferring.after_message(now)
 
     def _joined(self, address: str) -> None:
@@ -337,7 +337,6 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self.account.leave(address, now, self.transits.left(address))
         self.forecasting.depart(address)
-        self.transferring.depart(address)
         self.transits.workers.look(now)
         self.unmetered.forget(address)
 
@@ -349,7 +348,7 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self._estimate(now)
         if self.steering.mode != "off":
-            self._update(now)
+            self.forecasting.update(now)
             contained(self.errors, "remaining", self.outstanding.look)(now)
         else:
             self.forecasting.forget()

@@ -10,13 +10,13 @@ from math import inf
 from time import perf_counter
 from typing import Any
 
-from taskmeter.attempts.events import SECEDED
+from taskmeter.attempts.events import COMPUTING
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.errors import count_error
 from taskmeter.estimation.estimates import Outlook
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.scheduler.estimates import Forecasting, awaited
+from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.slices import SLICE_SECONDS, sliced
 from taskmeter.policies.calibration import Calibration, Calibrations, Prediction
 from taskmeter.policies.completion_time import Eta, eta
@@ -311,8 +311,10 @@ class RemainingWork:
 
     def _attempts(self) -> Iterator[Attempt]:
         """Iterate over the attempts that hold a slot of a worker."""
-        for attempt in awaited(self._scheduler, self._account):
-            if attempt.phase != SECEDED:
+        for attempt in tuple(self._account.awaited.values()):
+            if attempt.phase == COMPUTING and dask_internals.is_processing(
+                self._scheduler, attempt.key, attempt.worker, attempt.run_id
+            ):
                 yield attempt
 
     def _is_left(self) -> bool:
