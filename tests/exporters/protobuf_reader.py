@@ -14,7 +14,11 @@ from typing import Any
 MESSAGES: dict[str, dict[int, tuple[str, str, bool]]] = {
     "LabelPair": {1: ("name", "string", False), 2: ("value", "string", False)},
     "Gauge": {1: ("value", "double", False)},
-    "Counter": {1: ("value", "double", False), 2: ("exemplar", "Exemplar", False)},
+    "Counter": {
+        1: ("value", "double", False),
+        2: ("exemplar", "Exemplar", False),
+        3: ("created_timestamp", "Timestamp", False),
+    },
     "Timestamp": {1: ("seconds", "int", False), 2: ("nanos", "int", False)},
     "Exemplar": {
         1: ("label", "LabelPair", True),
@@ -36,6 +40,7 @@ MESSAGES: dict[str, dict[int, tuple[str, str, bool]]] = {
         7: ("zero_count", "int", False),
         12: ("positive_span", "BucketSpan", True),
         13: ("positive_delta", "sint", True),
+        15: ("created_timestamp", "Timestamp", False),
     },
     "Metric": {
         1: ("label", "LabelPair", True),
@@ -144,6 +149,9 @@ def _samples(
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     name, kind = family["name"], TYPES[family["type"]]
     one = metric[kind]
+    if created := one.get("created_timestamp"):
+        at = created["seconds"] + round(created["nanos"] / 1e9, 3)
+        yield f"{name.removesuffix('_total')}_created", {}, at
     if kind != "histogram":
         yield name, {}, one["value"]
         return
