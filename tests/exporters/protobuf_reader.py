@@ -132,12 +132,19 @@ def labels(metric: dict[str, Any]) -> dict[str, str]:
     return {pair.get("name", ""): pair.get("value", "") for pair in metric["label"]}
 
 
-def values(body: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Give ``{(sample name, labels): value}`` with the classic buckets of histograms."""
+def values(
+    body: bytes, *, created: bool = False
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Give ``{(sample name, labels): value}`` with the classic buckets of histograms.
+
+    Of the times that series began, only those are given, or none.
+    """
     found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for family in families(body):
         for metric in family["metric"]:
             for name, more, value in _samples(family, metric):
+                if name.endswith("_created") is not created:
+                    continue
                 series = (name, tuple(sorted((labels(metric) | more).items())))
                 assert series not in found
                 found[series] = value

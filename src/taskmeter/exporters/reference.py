@@ -58,9 +58,9 @@ of one series span a ratio of more than 1.8e19, which makes its grid coarser.) N
 not even when a grid becomes coarser.
 
 {buckets}
-`histogram_quantile` takes the values of a bucket to be spread evenly over it, so q of the bucket's
-width is the most that a quantile q can be too high, and 1 - q what it can be too low. A cluster of
-50 prefixes has {dense_series} x 50 = {dense_50:,} series of compute, and {coarse_series} for each
+`histogram_quantile` takes the values of a bucket to be spread evenly over it, so it is off by a
+bucket's width at most, and by that much where all values are about the same. A cluster of 50
+prefixes has 50 x {dense_series} = {dense_50:,} series of compute, and {coarse_series} for each
 prefix and other action. To have fewer or other bounds, set [settings](settings.md)
 `taskmeter.duration-buckets`, which is for all durations then, and `taskmeter.bytes-buckets`: lists
 in YAML or in the environment (`DASK_TASKMETER__DURATION_BUCKETS="[1, 60]"`). Native histograms have
@@ -273,13 +273,13 @@ def _buckets(default: Settings) -> str:
         (
             '`duration_seconds{action="compute"}` of the scheduler',
             f"{len(DENSE)} from 2^-10 to 2^16.5 s (1 ms to 26 h), a factor of 2^(1/8) apart",
-            "4.6 % and 8.6 %",
+            "9.1 %",
             DENSE,
         ),
         (
             "all other durations and waits, and all of workers",
             ", ".join(f"{bound:g}" for bound in COARSE),
-            f"a factor of {factor:.2g}, where all values are about the same",
+            f"a factor of {factor:.2g}",
             COARSE,
         ),
         (
@@ -290,7 +290,7 @@ def _buckets(default: Settings) -> str:
         ),
     )
     return _table(
-        ("classic buckets of", "bounds", "p50 and p95 are off by at most", "series of a histogram"),
+        ("classic buckets of", "bounds", "quantiles are off by at most", "series of a histogram"),
         *((*words, str(len(bounds) + _BESIDE_BOUNDS)) for *words, bounds in rows),
     )
 
