@@ -118,9 +118,9 @@ CAPACITY: tuple[Family, ...] = (
         help=(
             "Workers that went {where}, by reason: retired (results were copied first, as by "
             "Client.retire_workers or at the end of a worker's lifetime), closed (said so, as when "
-            "LocalCluster.scale closes it, or was removed by a restart), timeout (no heartbeat for longer than "
-            "distributed.scheduler.worker-ttl), lost (the connection broke, as when a process is "
-            "killed)."
+            "LocalCluster.scale closes it, or was removed by a restart), timeout (no heartbeat for "
+            "longer than distributed.scheduler.worker-ttl), lost (the connection broke, as when a "
+            "process is killed)."
         ),
     ),
 )
