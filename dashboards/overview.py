@@ -8,6 +8,7 @@ from board import CLUSTER, QUANTILE, board
 from panel import Query, band, figure, grid, series
 from taskmeter.catalogue.promql import quantile
 
+_CLUSTER_RATE = f"rate(<cluster_compute_seconds_total>{{{CLUSTER}}}[$__rate_interval])"
 _RATE = f"rate(<compute_seconds_total>{{{CLUSTER}}}[$__rate_interval])"
 _THREADS = f"sum(rate(<thread_seconds_total>{{{CLUSTER}}}[$__rate_interval]))"
 _BY_PREFIX = f"sum by (task_prefix_name) ({_RATE})"
@@ -34,13 +35,13 @@ def overview() -> dashboard.Dashboard:
 
 def _figures():
     wasted = (
-        f'sum(increase(<attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}[$__range]))'
+        f'sum(increase(<cluster_attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}[$__range]))'
         f" + sum(increase(<recomputed_seconds_total>{{{CLUSTER}}}[$__range]))"
     )
     return (
         figure(
             "Utilisation",
-            Query(promql=f"sum({_RATE}) / {_THREADS}"),
+            Query(promql=f"sum({_CLUSTER_RATE}) / {_THREADS}"),
             unit="percentunit",
             says="Threads that run a task's code, of all there are.",
         ),
@@ -61,7 +62,7 @@ def _figures():
             "Wasted",
             Query(
                 promql=f"({wasted})\n"
-                f"/ (sum(increase(<attempt_seconds_total>{{{CLUSTER}}}[$__range])) > 0)"
+                f"/ (sum(increase(<cluster_attempt_seconds_total>{{{CLUSTER}}}[$__range])) > 0)"
             ),
             unit="percentunit",
             bad=0.2,
@@ -111,7 +112,7 @@ def _courses():
         ),
         series(
             "Utilisation",
-            Query(promql=f"sum({_RATE}) / {_THREADS}", legend="compute"),
+            Query(promql=f"sum({_CLUSTER_RATE}) / {_THREADS}", legend="compute"),
             unit="percentunit",
             most=1,
         ),
@@ -128,7 +129,8 @@ def _courses():
         series(
             "Attempts that end, by outcome",
             Query(
-                promql=f"sum by (outcome) (rate(<attempts_total>{{{CLUSTER}}}[$__rate_interval]))",
+                promql="sum by (outcome) "
+                f"(rate(<cluster_attempts_total>{{{CLUSTER}}}[$__rate_interval]))",
                 legend="{{outcome}}",
             ),
             unit="cps",
@@ -137,7 +139,8 @@ def _courses():
             "Threads that are wasted, by outcome",
             Query(
                 promql="sum by (outcome) "
-                f'(rate(<attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}[$__rate_interval]))',
+                f'(rate(<cluster_attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}'
+                "[$__rate_interval]))",
                 legend="{{outcome}}",
             ),
             Query(

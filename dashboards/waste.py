@@ -11,11 +11,12 @@ from taskmeter.catalogue.promql import quantile
 _LABEL = "{{task_prefix_name}}"
 _TOP = 15
 _W = "$__rate_interval"
-_COMPUTE = f"sum(rate(<compute_seconds_total>{{{CLUSTER}}}[{_W}]))"
+_COMPUTE = f"sum(rate(<cluster_compute_seconds_total>{{{CLUSTER}}}[{_W}]))"
 _THREADS = f"sum(rate(<thread_seconds_total>{{{CLUSTER}}}[{_W}]))"
 _IDLE = f"sum by (reason) (rate(<idle_seconds_total>{{{CLUSTER}}}[{_W}]))"
 _CAPACITY = f"sum(increase(<thread_seconds_total>{{{CLUSTER}}}[$__range]))"
-_WASTED = f'<attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}'
+_WASTED = f'<cluster_attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}'
+_WASTED_BY_PREFIX = f'<attempt_seconds_total>{{{CLUSTER}, outcome!="ok"}}'
 _RECOMPUTED = f"<recomputed_seconds_total>{{{CLUSTER}}}"
 
 
@@ -44,7 +45,7 @@ def _figures():
                 says="Of the capacity of the time range.",
             )
             for title, what, bad in (
-                ("Compute", f"<compute_seconds_total>{{{CLUSTER}}}", None),
+                ("Compute", f"<cluster_compute_seconds_total>{{{CLUSTER}}}", None),
                 (
                     "Idle: nothing to do",
                     f'<idle_seconds_total>{{{CLUSTER}, reason="no-task"}}',
@@ -106,7 +107,7 @@ def _idleness():
 
 
 def _thrown_away():
-    by_prefix = f"sum by (task_prefix_name) (rate({_WASTED}[{_W}]))"
+    by_prefix = f"sum by (task_prefix_name) (rate({_WASTED_BY_PREFIX}[{_W}]))"
     again = f"sum by (task_prefix_name) (rate({_RECOMPUTED}[{_W}]))"
     return (
         series(
@@ -128,7 +129,7 @@ def _thrown_away():
             "Attempts that do not end ok, by outcome",
             Query(
                 promql="sum by (outcome) "
-                f'(rate(<attempts_total>{{{CLUSTER}, outcome!="ok"}}[{_W}]))',
+                f'(rate(<cluster_attempts_total>{{{CLUSTER}, outcome!="ok"}}[{_W}]))',
                 legend="{{outcome}}",
             ),
             unit="cps",
@@ -143,7 +144,10 @@ def _thrown_away():
         ),
         grid(
             "Seconds thrown away in the time range",
-            Query(promql=f"sum by (task_prefix_name, outcome) (increase({_WASTED}[$__range])) > 0"),
+            Query(
+                promql="sum by (task_prefix_name, outcome) "
+                f"(increase({_WASTED_BY_PREFIX}[$__range])) > 0"
+            ),
             unit="s",
             width=24,
         ),

@@ -65,6 +65,18 @@ def _known():
             width=8,
             says="By scheduler.",
         ),
+        series(
+            "Workers that came and went, by reason",
+            Query(
+                promql=f"sum(increase(<workers_joined_total>{_ON_CLUSTER}[{_W}]))", legend="joined"
+            ),
+            Query(
+                promql=f"sum by (reason) (increase(<workers_left_total>{_ON_CLUSTER}[{_W}]))",
+                legend="{{reason}}",
+            ),
+            unit="short",
+            says="lost: the connection broke, the process died. timeout: no heartbeat.",
+        ),
     )
 
 
@@ -129,13 +141,15 @@ def _between():
 def _each():
     threads = f"sum by (instance) (rate(<worker:thread_seconds_total>{_ON_WORKERS}[{_W}]))"
     compute = f"sum by (instance) (rate(<worker:compute_seconds_total>{_ON_WORKERS}[{_W}]))"
+    idle = f"sum by (instance) (rate(<worker:idle_seconds_total>{_ON_WORKERS}[{_W}]))"
     oldest = f"min by (instance) (<worker:oldest_attempt_start_time_seconds>{_ON_WORKERS})"
     cpu = f"sum by (instance) (rate(<worker:cpu_seconds_total>{_ON_WORKERS}[{_W}]))"
     failed = f'<worker:attempts_total>{{{WORKERS}, outcome="failed"}}'
     return (
         series(
             "Utilisation",
-            Query(promql=f"{compute} / ({threads} > 0)", legend=_LABEL),
+            # what is not idle: a new prefix's series of compute begins with its first scrape
+            Query(promql=f"1 - {idle} / ({threads} > 0)", legend=_LABEL),
             unit="percentunit",
             most=1,
         ),

@@ -66,7 +66,7 @@ class Settings:
     occupancy: bool = DEFAULTS["occupancy"]
     recent_seconds: float = DEFAULTS["recent-seconds"]
     join_dask_metrics: bool = DEFAULTS["join-dask-metrics"]
-    duration_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["duration-buckets"]))
+    duration_buckets: tuple[float, ...] = tuple(DEFAULTS["duration-buckets"] or ())
     bytes_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["bytes-buckets"]))
     stalled_seconds: float = DEFAULTS["stalled-seconds"]
     timestamps: bool = DEFAULTS["timestamps"]
@@ -114,7 +114,7 @@ def allowed(name: str) -> str:
         "number": f"a number above {rule.get('exclusiveMinimum')}",
         "boolean": "true or false",
         "enum": " or ".join(json.dumps(choice) for choice in rule.get("enum", ())),
-        "array": "one or more positive, finite numbers in increasing order, such as [1, 60]",
+        "bounds": "one or more positive, finite numbers in increasing order, such as [1, 60]",
         "uri": "the address of a receiver, such as http://localhost:4318",
     }[_kind(rule)]
 
@@ -182,7 +182,12 @@ def _uri(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the ot
 
 
 def _bounds(value: Any, rule: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return bounds of buckets; the environment may have them as ``1, 60`` or ``60``."""
+    """Return bounds of buckets; the environment may have them as ``1, 60`` or ``60``.
+
+    None, where it is allowed, gives none: those that taskmeter chooses.
+    """
+    if value is None and "null" in rule["type"]:
+        return ()
     if isinstance(value, str):
         value = value.strip().removeprefix("[").removesuffix("]").split(",")
     elif not isinstance(value, (list, tuple)):
@@ -198,6 +203,6 @@ _PARSERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "number": _number,
     "boolean": _boolean,
     "enum": _choice,
-    "array": _bounds,
+    "bounds": _bounds,
     "uri": _uri,
 }

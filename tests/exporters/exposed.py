@@ -89,8 +89,16 @@ def text(server: Exporter, **request: Any) -> Values:
 
 
 def openmetrics(server: Exporter, **request: Any) -> Values:
+    """Give what text has, too: all but the times that series began."""
     rendered = server.render(accept=OPENMETRICS.media_type, **request)
-    return values(parse_openmetrics(rendered.body.decode()))
+    found = values(parse_openmetrics(rendered.body.decode()))
+    return {series: value for series, value in found.items() if not series[0].endswith("_created")}
+
+
+def created(server: Exporter) -> Values:
+    """Give when each series began, by OpenMetrics."""
+    found = values(parse_openmetrics(server.render(OPENMETRICS.media_type).body.decode()))
+    return {series: value for series, value in found.items() if series[0].endswith("_created")}
 
 
 def without_distributions(found: Values) -> Values:

@@ -14,7 +14,11 @@ from typing import Any
 MESSAGES: dict[str, dict[int, tuple[str, str, bool]]] = {
     "LabelPair": {1: ("name", "string", False), 2: ("value", "string", False)},
     "Gauge": {1: ("value", "double", False)},
-    "Counter": {1: ("value", "double", False), 2: ("exemplar", "Exemplar", False)},
+    "Counter": {
+        1: ("value", "double", False),
+        2: ("exemplar", "Exemplar", False),
+        3: ("created_timestamp", "Timestamp", False),
+    },
     "Timestamp": {1: ("seconds", "int", False), 2: ("nanos", "int", False)},
     "Exemplar": {
         1: ("label", "LabelPair", True),
@@ -36,6 +40,7 @@ MESSAGES: dict[str, dict[int, tuple[str, str, bool]]] = {
         7: ("zero_count", "int", False),
         12: ("positive_span", "BucketSpan", True),
         13: ("positive_delta", "sint", True),
+        15: ("created_timestamp", "Timestamp", False),
     },
     "Metric": {
         1: ("label", "LabelPair", True),
@@ -127,12 +132,19 @@ def labels(metric: dict[str, Any]) -> dict[str, str]:
     return {pair.get("name", ""): pair.get("value", "") for pair in metric["label"]}
 
 
-def values(body: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Give ``{(sample name, labels): value}`` with the classic buckets of histograms."""
+def values(
+    body: bytes, *, created: bool = False
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Give ``{(sample name, labels): value}`` with the classic buckets of histograms.
+
+    Of the times that series began, only those are given, or none.
+    """
     found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for family in families(body):
         for metric in family["metric"]:
             for name, more, value in _samples(family, metric):
+                if name.endswith("_created") is not created:
+                    continue
                 series = (name, tuple(sorted((labels(metric) | more).items())))
                 assert series not in found
                 found[series] = value
@@ -144,6 +156,9 @@ def _samples(
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     name, kind = family["name"], TYPES[family["type"]]
     one = metric[kind]
+    if created := one.get("created_timestamp"):
+        at = created["seconds"] + round(created["nanos"] / 1e9, 3)
+        yield f"{name.removesuffix('_total')}_created", {}, at
     if kind != "histogram":
         yield name, {}, one["value"]
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -139,8 +140,9 @@ def test_every_format_stamps_what_workers_report_and_nothing_else() -> None:
     assert stamped == {
         named(name)
         for name in (
-            "compute_seconds", "seceded_seconds", "cpu_seconds", "executing", "thread_seconds",
-            "idle_seconds", "activity_seconds", "activity_bytes", "activity_count",
+            "compute_seconds", "cluster_compute_seconds", "seceded_seconds", "cpu_seconds",
+            "executing", "thread_seconds", "idle_seconds", "activity_seconds", "activity_bytes",
+            "activity_count",
         )
     }  # fmt: skip
     opened = server.render(accept=OPENMETRICS.media_type).body.decode()
@@ -151,7 +153,7 @@ def test_every_format_stamps_what_workers_report_and_nothing_else() -> None:
     ):
         for family in families:
             for sample in family.samples:
-                expected = sample.name.removesuffix("_total") in stamped
+                expected = re.sub("_(total|created)$", "", sample.name) in stamped
                 assert (sample.timestamp is not None) is expected
                 if sample.timestamp is not None:
                     assert float(sample.timestamp) == pytest.approx(AT, abs=0.001)

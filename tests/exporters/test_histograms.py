@@ -25,7 +25,7 @@ from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES
 from taskmeter.config import Settings
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.exporters.classic import canonical, cumulative
+from taskmeter.exporters.classic import COARSE, DENSE, canonical, cumulative
 from taskmeter.exporters.exposition import OPENMETRICS, PROTOBUF
 from taskmeter.snapshots.stats import PrefixStats, SlowAttempt, Transfers
 
@@ -192,11 +192,28 @@ def test_a_scraper_can_ask_for_a_histogram_by_its_name_or_a_samples() -> None:
 
 
 def test_a_long_task_is_not_only_in_the_last_bucket() -> None:
-    seen = buckets(text(exporter(snapshot({"long": compute(12, 120, 7_200)}))), DURATION)
-    assert list(seen) == [*[canonical(bound) for bound in Settings().duration_buckets], "+Inf"]
-    assert [seen["10.0"], seen["30.0"], seen["300.0"], seen["3600.0"], seen["10800.0"]] == [
-        0, 1, 2, 2, 3,
-    ]  # fmt: skip
+    for scope, bounds in (("scheduler", DENSE), ("worker", COARSE)):
+        taken = snapshot({"long": compute(12, 120, 7_200)})
+        name = DURATION if scope == "scheduler" else DURATION.replace("meter", "meter_worker")
+        seen = buckets(text(exporter(taken, scope=scope)), name)
+        assert list(seen) == [*[canonical(bound) for bound in bounds], "+Inf"]
+        expected = [sum(x <= bound for x in (12, 120, 7_200)) for bound in bounds]
+        assert list(seen.values()) == [*expected, 3]
+        assert seen[canonical(bounds[-1])] == 3
+
+
+@given(st.lists(st.floats(0.001, 86_400), min_size=1, max_size=50), st.floats(0.01, 0.99))
+def test_a_quantile_of_dense_buckets_is_off_by_less_than_a_tenth(
+    samples: list[float], share: float
+) -> None:
+    """Case X2, whatever the durations are."""
+    (counts,) = cumulative([Distribution.of(samples)], DENSE)
+    rank = share * len(samples)
+    place = next(i for i, count in enumerate(counts) if count >= rank)
+    below = counts[place - 1] if place else 0
+    low, high = (DENSE[place - 1] if place else 0.0), DENSE[place]
+    told = low + (high - low) * (rank - below) / (counts[place] - below)
+    assert told == pytest.approx(sorted(samples)[math.ceil(rank) - 1], rel=0.091)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +252,10 @@ def test_the_bounds_can_come_from_the_environment(
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["duration-buckets", "bytes-buckets"])
 def test_bounds_that_are_none_are_refused_in_one_sentence(name: str, value: Any) -> None:
+    if value is None and name == "duration-buckets":
+        with dask.config.set({f"taskmeter.{name}": value}):
+            assert Settings.from_dask() == Settings()
+        return
     with (
         dask.config.set({f"taskmeter.{name}": value}),
         pytest.raises(ValueError, match="increasing") as raised,
@@ -328,7 +349,9 @@ def exemplars(body: bytes) -> list[Any]:
 
 
 def test_openmetrics_names_the_slowest_key_on_the_bucket_of_its_value() -> None:
-    server = exporter(snapshot({"a": slow("('a-1', 0)"), "b": compute(1.0)}))
+    server = exporter(
+        snapshot({"a": slow("('a-1', 0)"), "b": compute(1.0)}), duration_buckets=COARSE
+    )
     ((name, le, exemplar),) = exemplars(server.render(accept=OPENMETRICS.media_type).body)
     assert (name, le) == (f"{DURATION}_bucket", "60.0")
     assert exemplar.labels == {"key": "('a-1', 0)"}
@@ -340,7 +363,7 @@ def test_openmetrics_names_the_slowest_key_on_the_bucket_of_its_value() -> None:
     ("seconds", "le"), [(0.0005, "0.001"), (1.0, "1.0"), (1.001, "3.0"), (1e6, "+Inf")]
 )
 def test_an_exemplar_is_within_its_bucket(seconds: float, le: str) -> None:
-    server = exporter(snapshot({"a": slow("a", seconds)}))
+    server = exporter(snapshot({"a": slow("a", seconds)}), duration_buckets=COARSE)
     assert exemplars(server.render(accept=OPENMETRICS.media_type).body)[0][1] == le
     (family,) = [
         f
@@ -462,7 +485,7 @@ def test_a_series_is_written_anew_when_it_changed_and_only_then(
             assert bodies[0] == bodies[1]
     written: list[int] = []
     monkeypatch.setattr(
-        "taskmeter.exporters.text.cumulative",
+        "taskmeter.exporters.classic.cumulative",
         lambda some, bounds: written.append(len(some)) or cumulative(some, bounds),
     )
     for prefixes in (first, later):

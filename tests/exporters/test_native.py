@@ -251,5 +251,9 @@ def test_prometheus_reads_the_same_from_openmetrics() -> None:
         assert last == counts
         up_to_one = by_prefix(server, f'{DURATION}_bucket{{le="1.0"}}')
         assert up_to_one == {p: sum(np.asarray(h[-1]) <= 1) for p, h in HISTORIES.items()}
-        # All that is on disk of classic buckets: the quantile is in the right bucket.
-        assert len(server.query(f'{DURATION}_bucket{{task_prefix_name="steady"}}')) == 18
+        assert len(server.query(f'{DURATION}_bucket{{task_prefix_name="steady"}}')) == 214
+        for share in (0.5, 0.95):
+            told = by_prefix(server, f"histogram_quantile({share}, {DURATION}_bucket)")
+            values = np.sort(HISTORIES["steady"][-1])
+            expected = values[int(np.ceil(share * values.size)) - 1]
+            assert told["steady"] == pytest.approx(expected, rel=0.091)

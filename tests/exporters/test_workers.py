@@ -29,3 +29,11 @@ def test_without_workers_there_are_zeros():
 def test_a_worker_does_not_tell_of_others():
     found = text(exporter(snapshot({}, worker_versions={"": 2}), scope="worker"))
     assert not [name for name, _ in found if name.endswith("_workers")]
+
+
+def test_workers_that_came_and_went_are_counted_by_reason():
+    taken = snapshot({}, workers_joined=5, workers_left={"retired": 2, "lost": 1})
+    found = text(exporter(taken))
+    assert found["dask_taskmeter_workers_joined_total", ()] == 5
+    assert found["dask_taskmeter_workers_left_total", (("reason", "retired"),)] == 2
+    assert found["dask_taskmeter_workers_left_total", (("reason", "lost"),)] == 1

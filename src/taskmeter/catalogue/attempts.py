@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from taskmeter.attempts.attempt import OUTCOMES
@@ -35,6 +36,17 @@ def _attempt_seconds(figures: Figures) -> Iterator[Row]:
             yield (name, outcome), stats.attempts[outcome].seconds
 
 
+def _cluster_attempts(figures: Figures) -> Iterator[Row]:
+    every = figures.snapshot.prefixes.values()
+    return (((o,), sum(stats.attempts[o].count for stats in every)) for o in OUTCOMES)
+
+
+def _cluster_attempt_seconds(figures: Figures) -> Iterator[Row]:
+    # correctly rounded, so that it never falls while the parts grow
+    every = figures.snapshot.prefixes.values()
+    return (((o,), math.fsum(stats.attempts[o].seconds for stats in every)) for o in OUTCOMES)
+
+
 def _oldest(figures: Figures) -> Iterator[Row]:
     for name, stats in figures.snapshot.prefixes.items():
         if stats.oldest_start is not None:
@@ -55,6 +67,19 @@ ATTEMPTS: tuple[Family, ...] = (
             "they run and whatever their outcome, up to the moment they secede. Its rate is the "
             "number of threads that a prefix keeps busy; over all prefixes that is at most the "
             "number of threads there are."
+        ),
+    ),
+    Family(
+        name="cluster_compute_seconds",
+        kind="counter",
+        unit="seconds",
+        scopes=("scheduler",),
+        reported=True,
+        read=lambda figures: [((), figures.snapshot.compute_seconds)],
+        help=(
+            "compute_seconds_total of all prefixes {where}. Take this one for rates: Prometheus "
+            "first sees the series of a new prefix when that has run already, so a sum of rates "
+            "over prefixes lacks what came before."
         ),
     ),
     Family(
@@ -98,6 +123,14 @@ ATTEMPTS: tuple[Family, ...] = (
         ),
     ),
     Family(
+        name="cluster_attempts",
+        kind="counter",
+        labels=("outcome",),
+        scopes=("scheduler",),
+        read=_cluster_attempts,
+        help="attempts_total of all prefixes {where}; see cluster_compute_seconds_total.",
+    ),
+    Family(
         name="attempt_seconds",
         kind="counter",
         unit="seconds",
@@ -108,6 +141,15 @@ ATTEMPTS: tuple[Family, ...] = (
             "attempt ends. Every outcome but ok is work that was wasted; divided by "
             "attempts_total it gives the mean length of an attempt."
         ),
+    ),
+    Family(
+        name="cluster_attempt_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=("outcome",),
+        scopes=("scheduler",),
+        read=_cluster_attempt_seconds,
+        help="attempt_seconds_total of all prefixes {where}; see cluster_compute_seconds_total.",
     ),
     Family(
         name="recomputed_seconds",

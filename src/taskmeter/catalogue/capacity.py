@@ -31,6 +31,10 @@ def _workers(figures: Figures) -> Iterator[Row]:
         yield ("yes" if version else "no", version), number
 
 
+def _workers_left(figures: Figures) -> Iterator[Row]:
+    return (((reason,), left) for reason, left in figures.snapshot.workers_left.items())
+
+
 #: The capacity, and what becomes of it.
 CAPACITY: tuple[Family, ...] = (
     Family(
@@ -40,9 +44,9 @@ CAPACITY: tuple[Family, ...] = (
         reported=True,
         read=lambda figures: [((), figures.snapshot.thread_seconds)],
         help=(
-            "Execution threads {where}, integrated over time: the capacity. The rate of "
-            "compute_seconds_total over all prefixes, divided by the rate of this, is the "
-            "utilisation."
+            "Execution threads {where}, integrated over time: the capacity. Of its rate, what is "
+            "not the rate of idle_seconds_total over all reasons is busy: on the scheduler, that "
+            "of cluster_compute_seconds_total. Their ratio is the utilisation."
         ),
     ),
     Family(
@@ -96,6 +100,27 @@ CAPACITY: tuple[Family, ...] = (
             "protocol: their figures are estimated from what Dask tells the scheduler, and "
             "percentiles lack what only a worker sees. A worker that has just come is among them "
             "until its first report."
+        ),
+    ),
+    Family(
+        name="workers_joined",
+        kind="counter",
+        scopes=("scheduler",),
+        read=lambda figures: [((), figures.snapshot.workers_joined)],
+        help="Workers that came {where} since taskmeter did.",
+    ),
+    Family(
+        name="workers_left",
+        kind="counter",
+        labels=("reason",),
+        scopes=("scheduler",),
+        read=_workers_left,
+        help=(
+            "Workers that went {where}, by reason: retired (results were copied first, as by "
+            "Client.retire_workers or at the end of a worker's lifetime), closed (said so, as when "
+            "LocalCluster.scale closes it, or was removed by a restart), timeout (no heartbeat for "
+            "longer than distributed.scheduler.worker-ttl), lost (the connection broke, as when a "
+            "process is killed)."
         ),
     ),
 )

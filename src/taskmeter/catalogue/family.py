@@ -18,9 +18,8 @@ Scope = Literal["scheduler", "worker"]
 
 SCOPES: tuple[Scope, ...] = ("scheduler", "worker")
 
-#: Which of the settings `Settings.duration_buckets` and `Settings.bytes_buckets` has the bounds of
-#: a histogram's classic buckets.
-Grid = Literal["duration", "bytes"]
+#: Which bounds the classic buckets of a histogram have: see `taskmeter.exporters.classic.bounds`.
+Grid = Literal["compute", "duration", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,13 @@ class Observed:
         What was observed.
     slowest
         A recent example of a large value in it, if there is one.
+    grid
+        Which bounds its classic buckets have.
     """
 
     distribution: Distribution
     slowest: SlowAttempt | None = None
+    grid: Grid = "duration"
 
 
 #: Values of the labels, in the order of `Family.labels`, and the figure: an `Observed` in families
@@ -119,8 +121,6 @@ class Family:
         Names of its labels.
     unit
         Base unit, which the name then ends with; empty for plain numbers.
-    grid
-        Which bounds its classic buckets have, if it is a histogram.
     scopes
         Which servers know its figures.
     reported
@@ -134,7 +134,6 @@ class Family:
     read: Callable[[Figures], Iterable[Row]] = field(repr=False)
     labels: tuple[str, ...] = ()
     unit: str = ""
-    grid: Grid = "duration"
     scopes: tuple[Scope, ...] = SCOPES
     reported: bool = False
 

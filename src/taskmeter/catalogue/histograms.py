@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from taskmeter.catalogue.family import PREFIX, SQUARES, Family, Figures, Observed, Row
+from taskmeter.catalogue.family import PREFIX, SQUARES, Family, Figures, Grid, Observed, Row
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
@@ -15,7 +15,7 @@ def _durations(figures: Figures) -> Iterator[Row]:
         for action, distribution in stats.durations.items():
             # A known prefix has zeros from the start, so that its first attempt is an increase.
             if action == COMPUTE:
-                yield (name, action), Observed(distribution, stats.slowest)
+                yield (name, action), Observed(distribution, stats.slowest, "compute")
             elif distribution.count:
                 yield (name, action), Observed(distribution)
 
@@ -28,22 +28,24 @@ def _waits(figures: Figures) -> Iterator[Row]:
 
 
 def _each_prefix_that_has(
-    value: Callable[[PrefixStats], Distribution],
+    value: Callable[[PrefixStats], Distribution], grid: Grid = "duration"
 ) -> Callable[[Figures], Iterator[Row]]:
     def read(figures: Figures) -> Iterator[Row]:
         for name, stats in figures.snapshot.prefixes.items():
             distribution = value(stats)
             if distribution.count:
-                yield (name,), Observed(distribution)
+                yield (name,), Observed(distribution, grid=grid)
 
     return read
 
 
-def _whole(value: Callable[[Snapshot], Distribution]) -> Callable[[Figures], Iterator[Row]]:
+def _whole(
+    value: Callable[[Snapshot], Distribution], grid: Grid = "duration"
+) -> Callable[[Figures], Iterator[Row]]:
     def read(figures: Figures) -> Iterator[Row]:
         distribution = value(figures.snapshot)
         if distribution.count:
-            yield (), Observed(distribution)
+            yield (), Observed(distribution, grid=grid)
 
     return read
 
@@ -109,16 +111,14 @@ _PLAIN: tuple[Family, ...] = (
         kind="histogram",
         unit="bytes",
         labels=(PREFIX,),
-        grid="bytes",
-        read=_each_prefix_that_has(lambda stats: stats.output_bytes),
+        read=_each_prefix_that_has(lambda stats: stats.output_bytes, "bytes"),
         help="Sizes of results {where}, as Dask estimates them.",
     ),
     Family(
         name="transfer_bytes",
         kind="histogram",
         unit="bytes",
-        grid="bytes",
-        read=_whole(lambda snapshot: snapshot.transfers.bytes),
+        read=_whole(lambda snapshot: snapshot.transfers.bytes, "bytes"),
         help="Bytes moved by each transfer of results between workers {where}.",
     ),
     Family(
@@ -132,8 +132,7 @@ _PLAIN: tuple[Family, ...] = (
         name="transfer_bandwidth_bytes_per_second",
         kind="histogram",
         unit="bytes_per_second",
-        grid="bytes",
-        read=_whole(lambda snapshot: snapshot.transfers.bandwidth),
+        read=_whole(lambda snapshot: snapshot.transfers.bandwidth, "bytes"),
         help="The bytes of each transfer of results between workers {where} a second.",
     ),
 )

@@ -52,6 +52,7 @@ class ClusterAccount:
         distributions: Distributions | None = None,
         stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
+        self.began = at
         self.max_prefixes = max_prefixes
         self.stalled_seconds = stalled_seconds
         self.distributions = Distributions(at=at) if distributions is None else distributions
@@ -77,7 +78,7 @@ class ClusterAccount:
         self._thread_seconds = RunningSum()
         #: capacity of workers without a meter, and compute seconds of the attempts on them
         self._unmetered = RunningSum()
-        self._unmetered_compute = PrefixRow()
+        self._unmetered_compute = PrefixRow(at)
 
     # Workers
 
@@ -459,14 +460,17 @@ class ClusterAccount:
             what = OTHER
         self.errors[what] = self.errors.get(what, 0) + times
 
-    def admit(self, prefix: str) -> str:
-        """Return the name that a prefix counts under, and have a row for it."""
+    def admit(self, prefix: str, at: float | None = None) -> str:
+        """Return the name that a prefix counts under, and have a row for it.
+
+        A new one is first seen at the instant `at`; None if it had nothing at the latest message.
+        """
         name = bounded(prefix)
         if name not in self.rows:
             if len(self.rows) >= self.max_prefixes:
                 name = OTHER
             if name not in self.rows:
-                self.rows[name] = PrefixRow()
+                self.rows[name] = PrefixRow(self.heard if at is None else at)
         return name
 
     # Reading

@@ -84,14 +84,21 @@ class Attempt:
 
 
 class PrefixRow:
-    """What the attempts of one prefix used, ended and in flight."""
+    """What the attempts of one prefix used, ended and in flight.
+
+    Parameters
+    ----------
+    first_seen
+        When the prefix was, on the account's clock.
+    """
 
     __slots__ = (
-        "_by_start", "_totals", "changed", "computing", "cpu_seconds", "executing", "made",
-        "running", "seceding", "stalled", "tally",
+        "_by_start", "_totals", "changed", "computing", "cpu_seconds", "executing", "first_seen",
+        "made", "running", "seceding", "stalled", "tally",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, first_seen: float) -> None:
+        self.first_seen = first_seen
         #: what ended
         self.tally = Tally()
         #: compute and seceded seconds of attempts in flight

@@ -59,6 +59,8 @@ class _Instant:
     ----------
     now, at
         The instant on the account's clock and in Unix time.
+    began
+        The account's beginning in Unix time.
     as_of
         Figures that workers tell are extrapolated to then.
     details
@@ -67,6 +69,7 @@ class _Instant:
 
     now: float
     at: float
+    began: float
     as_of: float
     details: bool
 
@@ -117,7 +120,7 @@ def read(
         only change with that time.
     """
     as_of = now if reported_at is None else account.heard
-    instant = _Instant(now=now, at=at, as_of=as_of, details=details)
+    instant = _Instant(now=now, at=at, began=start, as_of=as_of, details=details)
     distributions = account.distributions
     measured = distributions.prefixes()
     for name in (*measured, *facts.state_seconds):
@@ -149,6 +152,8 @@ def read(
         worker_state_seconds=facts.worker_state_seconds,
         worker_states=facts.worker_states,
         worker_versions=facts.worker_versions,
+        workers_joined=facts.workers_joined,
+        workers_left=facts.workers_left,
         late=facts.late,
         remaining=facts.remaining,
         loop_turns=facts.loop_turns,
@@ -188,6 +193,7 @@ def _prefix_stats(
         cpu_seconds=totals.cpu_seconds + row.cpu_seconds,
         executing=row.executing,
         stalled=row.stalled,
+        first_seen=instant.began + max(0.0, row.first_seen - account.began),
         attempts=totals.attempts,
         oldest_start=None if oldest is None else instant.at - (instant.now - oldest.start),
         durations=measured.durations,

@@ -24,7 +24,7 @@ class SchedulerFacts:
         ``{prefix: seconds of results that were computed again}``.
     worker_state_seconds, worker_states
         ``{state: worker seconds}`` and ``{state: workers}``.
-    worker_versions
+    worker_versions, workers_joined, workers_left
         As in `Snapshot`.
     expected, late_total
         ``{prefix: what is expected of it}`` and ``{prefix: late attempts so far}``.
@@ -43,6 +43,8 @@ class SchedulerFacts:
     worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_states: Mapping[str, int] = field(default_factory=dict)
     worker_versions: Mapping[str, int] = field(default_factory=dict)
+    workers_joined: int = 0
+    workers_left: Mapping[str, int] = field(default_factory=dict)
     expected: Mapping[str, Expected] = field(default_factory=dict)
     late_total: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from taskmeter.catalogue import Observed
+from taskmeter.catalogue import Grid, Observed, Scope
+from taskmeter.config import Settings
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.distributions.grid import index_of
+from taskmeter.distributions.grid import index_of, upper_bound
+
+#: From 1 ms to a day, 9.1 % apart, which is what a quantile that Prometheus interpolates can be off
+#: by. Every fourth bound of schema 5, so that counts are exact.
+DENSE = tuple(upper_bound(4 * step, 5) for step in range(-80, 133))
+
+#: The same range at two bounds a decade.
+COARSE = (
+    0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1_200.0, 3_600.0,
+    10_800.0, 43_200.0, 86_400.0,
+)  # fmt: skip
+
+
+def bounds(scope: Scope, settings: Settings) -> dict[Grid, tuple[float, ...]]:
+    """Return the bounds of classic buckets by grid.
+
+    Dense are those of attempts' durations on the scheduler only: there are many workers, and their
+    figures are part of the scheduler's.
+    """
+    durations = settings.duration_buckets or COARSE
+    compute = durations if settings.duration_buckets or scope == "worker" else DENSE
+    return {"compute": compute, "duration": durations, "bytes": settings.bytes_buckets}
 
 
 def cumulative(distributions: Sequence[Distribution], bounds: Sequence[float]) -> list[list[int]]:
@@ -52,6 +74,19 @@ def cumulative(distributions: Sequence[Distribution], bounds: Sequence[float]) -
     below = running[np.clip(wanted - offset + 1, 0, size) + starts] - running[starts] + zeros
     found: list[list[int]] = np.hstack([below, count]).tolist()
     return found
+
+
+def cumulative_rows(
+    rows: Sequence[Observed], bounds: Mapping[Grid, Sequence[float]]
+) -> list[list[int]]:
+    """Return `cumulative` of each row, at the bounds of its own grid."""
+    counts: list[list[int]] = [[]] * len(rows)
+    for grid in {row.grid for row in rows}:
+        places = [place for place, row in enumerate(rows) if row.grid == grid]
+        found = cumulative([rows[place].distribution for place in places], bounds[grid])
+        for place, row in zip(places, found, strict=True):
+            counts[place] = row
+    return counts
 
 
 def exemplar_place(observed: Observed, bounds: Sequence[float]) -> int | None:

@@ -15,9 +15,10 @@ HistogramRow: TypeAlias = tuple[tuple[str, ...], Observed]
 #: Histograms that are written at a time: enough for numpy, and never long without a pause.
 CHUNK = 128
 
-#: Bytes that are kept of one format. A histogram has some 2,500 as text, a third of that as
-#: protobuf, so 1,000 prefixes have 15 MB as text; those beyond the limit are written anew.
-MOST_BYTES = 8 << 20
+#: Bytes that are kept of one format. A histogram has some 2,500 as text, that of compute on a
+#: scheduler 25,000, a third of that as protobuf: 200 prefixes with six have 8 MB as text. Those
+#: beyond the limit are written anew.
+MOST_BYTES = 16 << 20
 
 
 class Written:

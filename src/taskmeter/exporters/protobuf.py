@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from taskmeter.catalogue import Kind, Observed
 from taskmeter.exporters.cardinality import utf8_safe
-from taskmeter.exporters.classic import cumulative, exemplar_place
+from taskmeter.exporters.classic import cumulative_rows, exemplar_place
 from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.native import native_fields
 from taskmeter.exporters.samples import Reading
@@ -103,14 +103,16 @@ def _family(reading: Reading) -> bytes:
 
 
 def _numbers(reading: Reading, labels: _Labels) -> bytes:
-    field = _NUMBER_FIELDS[reading.family.kind] + b"\x09\x09"
+    field, counter = _NUMBER_FIELDS[reading.family.kind], reading.family.kind == "counter"
     stamp = b"" if reading.at is None else b"\x30" + varint(round(reading.at * 1000))
-    return b"".join(
-        [
-            _message(b"\x22", labels.of(reading, values) + field + _double(number) + stamp)
-            for values, number in reading.numbers
-        ]
-    )
+    metrics = []
+    for values, number in reading.numbers:
+        value = b"\x09" + _double(number)
+        if counter:
+            value += _message(b"\x1a", _timestamp(reading.created(values)))
+        metric = labels.of(reading, values) + _message(field, value) + stamp
+        metrics.append(_message(b"\x22", metric))
+    return b"".join(metrics)
 
 
 class _Series:
@@ -120,11 +122,14 @@ class _Series:
         self._reading = reading
         self._labels = labels
         self._heads = _BucketHeads()
-        self._bounds = [_double(bound) for bound in (*reading.bounds, float("inf"))]
+        self._bounds = {
+            grid: [_double(bound) for bound in (*bounds, float("inf"))]
+            for grid, bounds in reading.bounds.items()
+        }
 
     def write(self, rows: Sequence[HistogramRow]) -> list[bytes]:
         distributions = [observed.distribution for _, observed in rows]
-        counts = cumulative(distributions, self._reading.bounds)
+        counts = cumulative_rows([observed for _, observed in rows], self._reading.bounds)
         return [
             self._one(values, observed, row, native)
             for (values, observed), row, native in zip(
@@ -136,25 +141,30 @@ class _Series:
         self, values: tuple[str, ...], observed: Observed, counts: list[int], native: bytes
     ) -> bytes:
         heads, d = self._heads, observed.distribution
-        buckets = [heads[count] + end for count, end in zip(counts, self._bounds, strict=True)]
+        ends = self._bounds[observed.grid]
+        buckets = [heads[count] + end for count, end in zip(counts, ends, strict=True)]
         _add_exemplar(buckets, observed, self._reading)
-        body = b"".join([b"\x08", varint(d.count), b"\x11", _double(d.sum), *buckets, native])
+        created = _message(b"\x7a", _timestamp(self._reading.created(values)))
+        body = b"".join(
+            [b"\x08", varint(d.count), b"\x11", _double(d.sum), *buckets, native, created]
+        )
         return _message(b"\x22", self._labels.of(self._reading, values) + _message(b"\x3a", body))
 
 
 def _add_exemplar(buckets: list[bytes], observed: Observed, reading: Reading) -> None:
-    place = exemplar_place(observed, reading.bounds)
+    place = exemplar_place(observed, reading.bounds[observed.grid])
     if place is None or observed.slowest is None:
         return
     # A bucket is one byte for its field, one for its length, and the rest.
     buckets[place] = _message(b"\x1a", buckets[place][2:] + _exemplar(observed.slowest))
 
 
+def _timestamp(at: float) -> bytes:
+    seconds, part = divmod(max(0.0, at), 1)
+    return b"\x08" + varint(int(seconds)) + b"\x10" + varint(int(part * 1e9))
+
+
 def _exemplar(slowest: SlowAttempt) -> bytes:
-    seconds, part = divmod(slowest.at, 1)
-    at = b"\x08" + varint(max(0, int(seconds))) + b"\x10" + varint(int(part * 1e9))
     label = _text(b"\x0a", "key") + _text(b"\x12", exemplar_key(slowest))
-    return _message(
-        b"\x1a",
-        _message(b"\x0a", label) + b"\x11" + _double(slowest.seconds) + _message(b"\x1a", at),
-    )
+    value, at = b"\x11" + _double(slowest.seconds), _message(b"\x1a", _timestamp(slowest.at))
+    return _message(b"\x1a", _message(b"\x0a", label) + value + at)

@@ -11,11 +11,13 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.catalogue import FAMILIES, SCOPES, Scope
 from taskmeter.config import DEFAULTS, Settings, allowed, schema
+from taskmeter.exporters.classic import COARSE, DENSE
 
 _INTRODUCTION = """\
 # Metrics
@@ -53,17 +55,41 @@ taskmeter keeps itself: `histogram_quantile` is within 2.2 % of the sample quant
 has classic buckets too. A classic bucket `le` holds all values up to its bound and none that is
 more than 2.2 % above it; bounds that are powers of two are exact. (Both are 4.4 % where the values
 of one series span a ratio of more than 1.8e19, which makes its grid coarser.) No bucket ever falls,
-not even when a grid becomes coarser. The bounds are [settings](settings.md), a list
-in YAML or in the environment (`DASK_TASKMETER__DURATION_BUCKETS="[1, 60]"`):
+not even when a grid becomes coarser.
 
-| setting | for | default |
-| --- | --- | --- |
-| `taskmeter.duration-buckets` | seconds | {durations} |
-| `taskmeter.bytes-buckets` | bytes, bytes a second | powers of four from 2^{least} to 2^{most} |
+{buckets}
+`histogram_quantile` takes the values of a bucket to be spread evenly over it, so it is off by a
+bucket's width at most, and by that much where all values are about the same. A cluster of 50
+prefixes has 50 x {dense_series} = {dense_50:,} series of compute, and {coarse_series} for each
+prefix and other action. To have fewer or other bounds, set [settings](settings.md)
+`taskmeter.duration-buckets`, which is for all durations then, and `taskmeter.bytes-buckets`: lists
+in YAML or in the environment (`DASK_TASKMETER__DURATION_BUCKETS="[1, 60]"`). Native histograms have
+one series each.
 
 A histogram has a series for what was observed at least once. Only `action="compute"` is there, with
 zeros, from the moment that a prefix is known. The OpenMetrics and protobuf formats name the slowest
 recent task of a prefix as an exemplar of its compute histogram, with the label `key`.
+
+## Rates over all prefixes, and when a series began
+
+`rate` is of what a series grew by between its samples. The series of a prefix begins with the first
+scrape that finds the prefix, which has used threads by then: so a sum of rates over prefixes lacks
+what each did before its first scrape, half of everything where prefixes last as long as the
+interval of scrapes. `cluster_compute_seconds_total`, `cluster_attempts_total` and
+`cluster_attempt_seconds_total` are the sums over all prefixes and begin with the scheduler: take
+those for whatever is not by prefix. Idle and thread seconds have no prefix anyway. On a worker, the
+threads that are busy are `rate(thread_seconds_total)` less the sum of `rate(idle_seconds_total)`.
+
+OpenMetrics and protobuf say when each counter and histogram began (`_created`): with the meter of
+the scheduler or worker, or when the prefix was first seen, before it ran. A Prometheus from 2.50 on
+with `--enable-feature=created-timestamp-zero-ingestion` begins such a series with a zero there, so
+that the rates by prefix are right too. Others that scrape OpenMetrics keep `_created` as one more
+series for each counter and histogram; where they are not wanted:
+
+```yaml
+metric_relabel_configs:
+  - {{source_labels: [__name__], regex: ".*taskmeter_.*_created", action: drop}}
+```
 
 ## Where the time goes
 
@@ -117,11 +143,11 @@ _QUESTIONS = (
     ),
     (
         "How busy is the cluster?",
-        "sum(rate(<compute_seconds_total>[1m])) / sum(rate(<thread_seconds_total>[1m]))",
+        "sum(rate(<cluster_compute_seconds_total>[1m])) / sum(rate(<thread_seconds_total>[1m]))",
     ),
     (
         "How many threads do wasted attempts take, and why are they wasted?",
-        'sum by (outcome) (rate(<attempt_seconds_total>{outcome!="ok"}[5m]))',
+        'sum by (outcome) (rate(<cluster_attempt_seconds_total>{outcome!="ok"}[5m]))',
     ),
     (
         "What are idle threads waiting for?",
@@ -141,6 +167,10 @@ _QUESTIONS = (
     (
         "How many tasks were queued on the scheduler, on average?",
         'sum(rate(<task_state_seconds_total>{state="queued"}[1m]))',
+    ),
+    (
+        "Did workers die in the last hour?",
+        'sum(increase(<workers_left_total>{reason=~"lost|timeout"}[1h]))',
     ),
     (
         "Which kinds of task hang?",
@@ -178,6 +208,9 @@ _QUESTIONS = (
         "time() - <oldest_attempt_start_time_seconds> > 3600",
     ),
 )
+
+#: Series of a histogram that are not of a bound: +Inf, sum, count, and the squares beside it.
+_BESIDE_BOUNDS = 4
 
 _TITLES: Mapping[Scope, str] = {
     "scheduler": "## On the scheduler: the whole cluster\n\n",
@@ -221,12 +254,45 @@ def page() -> str:
         namespace=default.namespace,
         cap=default.max_prefixes,
         other=OTHER,
-        durations=", ".join(f"{bound:g}" for bound in default.duration_buckets),
-        least=f"{math.log2(default.bytes_buckets[0]):g}",
-        most=f"{math.log2(default.bytes_buckets[-1]):g}",
+        buckets=_buckets(default),
+        dense_series=len(DENSE) + _BESIDE_BOUNDS,
+        dense_50=50 * (len(DENSE) + _BESIDE_BOUNDS),
+        coarse_series=len(COARSE) + _BESIDE_BOUNDS,
     )
     tables = (_TITLES[scope] + families(scope, default.namespace) for scope in SCOPES)
     return "\n".join((introduction + _questions(default.namespace), *tables))
+
+
+def _buckets(default: Settings) -> str:
+    """Return a table of the classic buckets: their bounds, what they are good for and cost."""
+    least, most = (
+        math.log2(bound) for bound in (default.bytes_buckets[0], default.bytes_buckets[-1])
+    )
+    factor = max(above / below for below, above in pairwise(COARSE))
+    rows = (
+        (
+            '`duration_seconds{action="compute"}` of the scheduler',
+            f"{len(DENSE)} from 2^-10 to 2^16.5 s (1 ms to 26 h), a factor of 2^(1/8) apart",
+            "9.1 %",
+            DENSE,
+        ),
+        (
+            "all other durations and waits, and all of workers",
+            ", ".join(f"{bound:g}" for bound in COARSE),
+            f"a factor of {factor:.2g}",
+            COARSE,
+        ),
+        (
+            "bytes, bytes a second",
+            f"powers of four from 2^{least:g} to 2^{most:g}",
+            "a factor of 4",
+            default.bytes_buckets,
+        ),
+    )
+    return _table(
+        ("classic buckets of", "bounds", "quantiles are off by at most", "series of a histogram"),
+        *((*words, str(len(bounds) + _BESIDE_BOUNDS)) for *words, bounds in rows),
+    )
 
 
 def families(scope: Scope, namespace: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from taskmeter.catalogue import FAMILIES, Family, Figures, Observed, Row, Scope
+from taskmeter.catalogue import FAMILIES, PREFIX, Family, Figures, Grid, Observed, Row, Scope
 from taskmeter.config import Settings
+from taskmeter.exporters.classic import bounds
 
 #: Is told the name of a family that could not be read, and why.
 Report = Callable[[str, Exception], None]
@@ -33,7 +34,10 @@ class Reading:
         Python look through all of the process's objects for garbage, for which the event loop has
         to wait.
     bounds
-        Of the classic buckets, if it is a histogram.
+        Of the classic buckets of each grid.
+    start, first_seen
+        When its counters were 0 (Unix time): the beginning, and ``{prefix: when it was first
+        seen}`` for series of prefixes.
     at
         The instant that its samples are stamped with (Unix time); None for that of the scrape.
     """
@@ -42,7 +46,9 @@ class Reading:
     name: str
     help: str
     rows: Iterator[Row]
-    bounds: tuple[float, ...] = ()
+    bounds: Mapping[Grid, tuple[float, ...]] = field(default_factory=dict)
+    start: float = 0.0
+    first_seen: Mapping[str, float | None] = field(default_factory=dict)
     at: float | None = None
 
     @property
@@ -54,6 +60,12 @@ class Reading:
     def histograms(self) -> Iterator[tuple[tuple[str, ...], Observed]]:
         """The rows of a family that is a histogram."""
         return ((values, x) for values, x in self.rows if isinstance(x, Observed))
+
+    def created(self, values: tuple[str, ...]) -> float:
+        """Return when a series began (Unix time, in whole milliseconds)."""
+        labels = self.family.labels
+        seen = self.first_seen.get(values[labels.index(PREFIX)]) if PREFIX in labels else None
+        return round(self.start if seen is None else seen, 3)
 
 
 def read(
@@ -86,6 +98,7 @@ def read(
     report
         Is told of each family that raised.
     """
+    first_seen = {name: stats.first_seen for name, stats in figures.snapshot.prefixes.items()}
     for family in families:
         if scope not in family.scopes:
             continue
@@ -97,7 +110,9 @@ def read(
             name=name,
             help=family.help_in(scope),
             rows=_checked(family, figures),
-            bounds=_bounds(family, settings),
+            bounds=bounds(scope, settings),
+            start=figures.snapshot.start,
+            first_seen=first_seen,
             at=figures.snapshot.reported_at if family.reported else None,
         )
         try:
@@ -108,12 +123,6 @@ def read(
             figures = replace(figures, errors=added(figures.errors, {where: 1}))
             continue
         yield from pieces
-
-
-def _bounds(family: Family, settings: Settings) -> tuple[float, ...]:
-    if family.kind != "histogram":
-        return ()
-    return settings.bytes_buckets if family.grid == "bytes" else settings.duration_buckets
 
 
 def _checked(family: Family, figures: Figures) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from taskmeter.catalogue import Observed
 from taskmeter.exporters.cardinality import utf8_safe
-from taskmeter.exporters.classic import canonical, cumulative, exemplar_place
+from taskmeter.exporters.classic import canonical, cumulative_rows, exemplar_place
 from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.samples import Reading
 from taskmeter.snapshots.stats import SlowAttempt
@@ -49,52 +49,67 @@ def _labels(reading: Reading, values: tuple[str, ...], escaped: _Escaped) -> str
     return ",".join([f'{label}="{escaped[value]}"' for label, value in pairs])
 
 
-def _lines(reading: Reading, escaped: _Escaped, stamp: str) -> str:
-    name = reading.name + reading.family.suffix
-    labels = ",".join(f'{label}="%s"' for label in reading.family.labels)
-    pattern = f"{name}{{{labels}}} %s{stamp}\n" if labels else f"{name} %s{stamp}\n"
-    return "".join(
-        [
-            pattern % (*[escaped[value] for value in values], _number(number))
-            for values, number in reading.numbers
-        ]
-    )
+def _lines(reading: Reading, escaped: _Escaped, stamp: str, *, created: bool) -> str:
+    name, began = reading.name + reading.family.suffix, f"{reading.name}_created"
+    created = created and reading.family.kind == "counter"
+    lines: list[str] = []
+    for values, number in reading.numbers:
+        labels = _labels(reading, values, escaped)
+        of = f"{{{labels}}}" if labels else ""
+        lines.append(f"{name}{of} {_number(number)}{stamp}\n")
+        if created:
+            lines.append(f"{began}{of} {_number(reading.created(values))}{stamp}\n")
+    return "".join(lines)
 
 
 class _HistogramLines:
-    """Writes the series of one histogram family down."""
+    """Writes the series of one histogram family down.
 
-    def __init__(self, reading: Reading, escaped: _Escaped, *, exemplars: bool) -> None:
+    Parameters
+    ----------
+    reading, escaped
+        Of the family.
+    openmetrics
+        With exemplars, and with the time that a series began.
+    """
+
+    def __init__(self, reading: Reading, escaped: _Escaped, *, openmetrics: bool) -> None:
         self._reading = reading
         self._escaped = escaped
-        self._exemplars = exemplars
-        #: what follows the labels in the line of each bucket
-        self._ends = [
-            f'{le}"}} %d' for le in (*[canonical(bound) for bound in reading.bounds], "+Inf")
-        ]
+        self._openmetrics = openmetrics
+        #: what follows the labels in the line of each bucket of a grid
+        self._ends = {
+            grid: [f'{le}"}} %d' for le in (*[canonical(bound) for bound in bounds], "+Inf")]
+            for grid, bounds in reading.bounds.items()
+        }
 
     def write(self, rows: Sequence[HistogramRow]) -> list[bytes]:
-        counts = cumulative([o.distribution for _, o in rows], self._reading.bounds)
+        counts = cumulative_rows([observed for _, observed in rows], self._reading.bounds)
         return [
-            self._series(_labels(self._reading, values, self._escaped), observed, row).encode()
+            self._series(values, observed, row).encode()
             for (values, observed), row in zip(rows, counts, strict=True)
         ]
 
-    def _series(self, labels: str, observed: Observed, counts: list[int]) -> str:
+    def _series(self, values: tuple[str, ...], observed: Observed, counts: list[int]) -> str:
         name, d = self._reading.name, observed.distribution
+        labels = _labels(self._reading, values, self._escaped)
         start = f'{name}_bucket{{{labels}{"," if labels else ""}le="'
         # The counts go in last and all at once: a percent sign in a label must stay one.
         pattern = ("\n" + start.replace("%", "%%")).join(self._ends_with_exemplar(observed))
         buckets = start + pattern % tuple(counts)
         of = f"{{{labels}}}" if labels else ""
-        return f"{buckets}\n{name}_sum{of} {_number(d.sum)}\n{name}_count{of} {d.count}\n"
+        text = f"{buckets}\n{name}_sum{of} {_number(d.sum)}\n{name}_count{of} {d.count}\n"
+        if self._openmetrics:
+            text += f"{name}_created{of} {_number(self._reading.created(values))}\n"
+        return text
 
     def _ends_with_exemplar(self, observed: Observed) -> list[str]:
-        place = exemplar_place(observed, self._reading.bounds) if self._exemplars else None
+        ends, bounds = self._ends[observed.grid], self._reading.bounds[observed.grid]
+        place = exemplar_place(observed, bounds) if self._openmetrics else None
         slowest = observed.slowest
         if place is None or slowest is None:
-            return self._ends
-        ends = list(self._ends)
+            return ends
+        ends = list(ends)
         key = self._escaped[exemplar_key(slowest)].replace("%", "%%")
         ends[place] += f' # {{key="{key}"}} {_number(slowest.seconds)} {_number(slowest.at)}'
         return ends
@@ -109,7 +124,7 @@ class TextEncoder:
         Histograms of the scrape before.
     """
 
-    exemplars = False
+    openmetrics = False
 
     def __init__(self, written: Written) -> None:
         self._written = written
@@ -119,11 +134,11 @@ class TextEncoder:
         """Return one family in pieces."""
         yield self._head(reading).encode()
         if reading.family.kind == "histogram":
-            lines = _HistogramLines(reading, self._escaped, exemplars=self.exemplars)
+            lines = _HistogramLines(reading, self._escaped, openmetrics=self.openmetrics)
             yield from self._written.pieces(reading, lines.write)
         else:
             stamp = "" if reading.at is None else self._stamp(reading.at)
-            yield _lines(reading, self._escaped, stamp).encode()
+            yield _lines(reading, self._escaped, stamp, created=self.openmetrics).encode()
 
     def end(self) -> bytes:
         """Return what stands after the last family."""
@@ -141,9 +156,9 @@ class TextEncoder:
 
 
 class OpenMetricsEncoder(TextEncoder):
-    """Writes OpenMetrics 1.0, with exemplars."""
+    """Writes OpenMetrics 1.0, with exemplars and the time that each series began."""
 
-    exemplars = True
+    openmetrics = True
 
     def end(self) -> bytes:
         """Return the mark without which a reader knows that something lacks."""

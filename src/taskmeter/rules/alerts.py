@@ -97,7 +97,7 @@ def _tasks(limits: Thresholds, namespace: str) -> tuple[Alert, ...]:
             alert="DaskNoProgress",
             expr=expand(
                 "sum without (task_prefix_name) (<executing>) > 0\n"
-                "and sum without (task_prefix_name, outcome) (increase(<attempts_total>[5m])) == 0",
+                "and sum without (outcome) (increase(<cluster_attempts_total>[5m])) == 0",
                 namespace,
             ),
             lasting=f"{limits.no_progress_minutes}m",

@@ -14,26 +14,23 @@ _COMPUTE_ONLY = '{action="compute"}'
 #: {name, where * stands for namespace_taskmeter: query}
 _QUERIES = {
     "prefix:*_compute:rate5m": "rate(<compute_seconds_total>[5m])",
-    "cluster:*_compute:rate5m": (
-        "sum without (task_prefix_name) (rate(<compute_seconds_total>[5m]))"
-    ),
+    "cluster:*_compute:rate5m": "rate(<cluster_compute_seconds_total>[5m])",
     "cluster:*_threads:rate5m": "rate(<thread_seconds_total>[5m])",
     "cluster:*_utilisation:ratio_rate5m": (
-        "sum without (task_prefix_name) (rate(<compute_seconds_total>[5m]))\n"
-        "/ (rate(<thread_seconds_total>[5m]) > 0)"
+        "rate(<cluster_compute_seconds_total>[5m])\n/ (rate(<thread_seconds_total>[5m]) > 0)"
     ),
     "cluster:*_wasted:rate1h": (
-        "sum without (task_prefix_name, outcome) "
-        '(rate(<attempt_seconds_total>{outcome!="ok"}[1h]))\n'
+        "sum without (outcome) "
+        '(rate(<cluster_attempt_seconds_total>{outcome!="ok"}[1h]))\n'
         "+ sum without (task_prefix_name) (rate(<recomputed_seconds_total>[1h]))"
     ),
     "cluster:*_wasted:ratio_rate1h": (
         "(\n"
-        "  sum without (task_prefix_name, outcome) "
-        '(rate(<attempt_seconds_total>{outcome!="ok"}[1h]))\n'
+        "  sum without (outcome) "
+        '(rate(<cluster_attempt_seconds_total>{outcome!="ok"}[1h]))\n'
         "  + sum without (task_prefix_name) (rate(<recomputed_seconds_total>[1h]))\n"
         ")\n"
-        "/ (sum without (task_prefix_name, outcome) (rate(<attempt_seconds_total>[1h])) > 0)"
+        "/ (sum without (outcome) (rate(<cluster_attempt_seconds_total>[1h])) > 0)"
     ),
     "prefix:*_failed:ratio_rate30m": (
         'sum without (outcome) (rate(<attempts_total>{outcome="failed"}[30m]))\n'

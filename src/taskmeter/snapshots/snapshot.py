@@ -105,6 +105,9 @@ class Snapshot:
         saturated, paused, retiring.
     worker_versions
         ``{version of taskmeter: workers that report by themselves}``; ``""`` has those that do not.
+    workers_joined, workers_left
+        Workers that came since the start, and ``{reason: workers that went}``: retired, closed,
+        timeout, lost.
     late
         Attempts in flight that last longer than all but 1 % of their kind, the oldest first.
     remaining
@@ -134,6 +137,8 @@ class Snapshot:
     worker_state_seconds: Mapping[str, float] = field(default_factory=dict)
     worker_states: Mapping[str, int] = field(default_factory=dict)
     worker_versions: Mapping[str, int] = field(default_factory=dict)
+    workers_joined: int = 0
+    workers_left: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()
     remaining: Remaining | None = None
     loop_turns: Mapping[str, Distribution] = field(default_factory=dict)
@@ -264,6 +269,11 @@ class Snapshot:
             worker_state_seconds=seconds_since(
                 self.worker_state_seconds, older.worker_state_seconds
             ),
+            workers_joined=max(0, self.workers_joined - older.workers_joined),
+            workers_left={
+                reason: max(0, left - older.workers_left.get(reason, 0))
+                for reason, left in self.workers_left.items()
+            },
             loop_turns=LazyMapping(
                 {
                     part: (turns, older.loop_turns.get(part, Distribution()))

@@ -177,6 +177,9 @@ class PrefixStats:
     stalled
         Those of them whose CPU clock has stood still for longer than the setting
         ``taskmeter.stalled-seconds``.
+    first_seen
+        When the prefix was first seen (Unix time), None if that is not known: before, it had none
+        of all this.
     attempts
         Ended attempts, by outcome.
     oldest_start
@@ -219,6 +222,7 @@ class PrefixStats:
     cpu_seconds: float = 0.0
     executing: int = 0
     stalled: int = 0
+    first_seen: float | None = None
     attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
     oldest_start: float | None = None
     durations: Mapping[str, Distribution] = field(default_factory=no_durations)
@@ -288,6 +292,7 @@ class PrefixStats:
             cpu_seconds=total("cpu_seconds"),
             executing=sum(stats.executing for stats in every),
             stalled=sum(stats.stalled for stats in every),
+            first_seen=min((s.first_seen for s in every if s.first_seen is not None), default=None),
             attempts={
                 outcome: AttemptTotals(
                     count=sum(stats.attempts[outcome].count for stats in every),

@@ -276,18 +276,26 @@ class SchedulerMeter(SchedulerPlugin):
         if self._receiver is not None:
             contained(self.errors, "add_worker", self._joined)(worker)
 
-    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:  # noqa: ARG002
+    def remove_worker(
+        self,
+        scheduler: Any,  # noqa: ARG002 (a SchedulerPlugin's signature)
+        worker: str,
+        *,
+        stimulus_id: str = "",
+        **kwargs: Any,  # noqa: ARG002 (the same)
+    ) -> None:
         """Note that a worker went away: what it was running is lost."""
         if self._receiver is not None:
-            contained(self.errors, "remove_worker", self._left)(worker)
+            contained(self.errors, "remove_worker", self._left)(worker, stimulus_id)
 
-    def log_event(self, topic: str, msg: Any) -> None:  # noqa: ARG002
+    def log_event(self, topic: str, msg: Any) -> None:
         """Note that a worker changed its status."""
         if (
             isinstance(msg, dict)
-            and msg.get("action") == "worker-status-change"
+            and msg.get("action") in {"worker-status-change", "worker-ttl-timed-out"}
             and self._receiver is not None
         ):
+            contained(self.errors, "log_event", self.transits.workers.note)(topic, msg)
             contained(self.errors, "log_event", self.transits.workers.look)(monotonic())
 
     def update_graph(self, scheduler: Any, *, tasks: Any, **kwargs: Any) -> None:  # noqa: ARG002
@@ -325,6 +333,7 @@ class SchedulerMeter(SchedulerPlugin):
     def _joined(self, address: str) -> None:
         now = monotonic()
         self._welcome(address, now)
+        self.transits.workers.joined += 1
         self.transits.workers.look(now)
 
     def _welcome(self, address: str, now: float) -> None:
@@ -333,8 +342,9 @@ class SchedulerMeter(SchedulerPlugin):
         self.transits.ends[address] = []
         self.unmetered.watch(address, ws.server_id, now)
 
-    def _left(self, address: str) -> None:
+    def _left(self, address: str, stimulus_id: str) -> None:
         now = monotonic()
+        self.transits.workers.leave(address, stimulus_id)
         self.account.leave(address, now, self.transits.left(address))
         self.forecasting.depart(address)
         self.transits.workers.look(now)
@@ -455,6 +465,8 @@ class SchedulerMeter(SchedulerPlugin):
             recomputed=dict(states.lost_results.seconds),
             worker_state_seconds=states.workers.seconds(now),
             worker_states=states.workers.counts(),
+            workers_joined=states.workers.joined,
+            workers_left=dict(states.workers.left),
             worker_versions={v: n for v, n in self.account.versions.items() if n or not v},
             expected=self.forecasting.expected(),
             late_total=self.forecasting.late_total,

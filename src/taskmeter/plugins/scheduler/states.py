@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Final
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.state_seconds import Occupancy, Row
 from taskmeter.attempts.time_integral import Integral
 from taskmeter.plugins import dask_internals
+
+#: Why workers leave: they were retired, closed by themselves or on request, did not answer for
+#: longer than Dask's ``worker-ttl``, or their connection broke.
+RETIRED, CLOSED, TIMEOUT, LOST = "retired", "closed", "timeout", "lost"
+
+#: ``{status: why a worker that had it last leaves}``
+_STATUS_BEFORE: Final = {"closing_gracefully": RETIRED, "closing": CLOSED}
+
+#: ``{start of the stimulus of a removal: why}``, where no status tells.
+_STIMULI: Final = {"check-worker-ttl": TIMEOUT, "retire-workers": RETIRED, "handle-worker": LOST}
 
 
 class TaskStates:
@@ -19,10 +31,15 @@ class TaskStates:
         Whose tasks; those that are there already are counted from now on.
     max_prefixes
         As in `Occupancy`.
+    admit
+        Is told of each new prefix, and when it came (on the monotonic clock).
     """
 
-    def __init__(self, scheduler: Any, *, max_prefixes: int) -> None:
+    def __init__(
+        self, scheduler: Any, *, max_prefixes: int, admit: Callable[[str, float], object]
+    ) -> None:
         self._scheduler = scheduler
+        self._admit = admit
         self._occupancy = Occupancy(dask_internals.task_states(), max_prefixes=max_prefixes)
         #: {Dask's prefix: its row}
         self.rows: dict[Any, Row] = {}
@@ -35,6 +52,7 @@ class TaskStates:
 
     def add(self, prefix: Any) -> Row:
         """Make the row of a prefix that is new."""
+        self._admit(prefix.name, monotonic())
         row = self.rows[prefix] = self._occupancy.row(prefix.name)
         return row
 
@@ -49,7 +67,7 @@ class TaskStates:
 
 
 class WorkerStates:
-    """The time that workers spend in each state.
+    """The time that workers spend in each state, and how many came and went.
 
     Dask tells nobody when a worker becomes idle or saturated, but it can only happen where a task
     begins or ends to be processed, a worker comes or goes or changes its status.
@@ -72,7 +90,38 @@ class WorkerStates:
         #: came into it, in seconds since the beginning: as in `taskmeter.attempts.state_seconds`
         self._idle_moments = self._saturated_moments = 0.0
         self._others = Integral(at)
+        #: workers that came
+        self.joined = 0
+        #: {reason: workers that went}
+        self.left = dict.fromkeys((RETIRED, CLOSED, TIMEOUT, LOST), 0)
+        #: {address: why it is about to leave}
+        self._leaving: dict[str, str] = {}
         self.look(at)
+
+    def note(self, topic: str, event: Mapping[str, Any]) -> None:
+        """Note an event of the scheduler's log that says why a worker is about to leave."""
+        if event["action"] == "worker-ttl-timed-out":
+            self._leaving.update(dict.fromkeys(event["workers"], TIMEOUT))
+        elif event["status"] not in _STATUS_BEFORE:
+            self._leaving.pop(topic, None)
+        else:
+            # one that is retired closes, too: the first reason is the cause
+            self._leaving.setdefault(topic, _STATUS_BEFORE[event["status"]])
+
+    def leave(self, address: str, stimulus_id: str) -> None:
+        """Count a worker that went, by the reason.
+
+        Parameters
+        ----------
+        address
+            Which worker.
+        stimulus_id
+            Dask's name for what removed it.
+        """
+        told = (why for start, why in _STIMULI.items() if stimulus_id.startswith(start))
+        # the scheduler removes no worker unasked
+        reason = self._leaving.pop(address, None) or next(told, CLOSED)
+        self.left[reason] += 1
 
     def look_at_tasks(self, t: float) -> None:
         """Note how many are idle and saturated, ``t`` seconds after the beginning: in no time."""

@@ -63,7 +63,7 @@ class TransitionHook:
     ) -> None:
         self.at = at
         self.workers = WorkerStates(scheduler, at)
-        self.tasks = TaskStates(scheduler, max_prefixes=max_prefixes)
+        self.tasks = TaskStates(scheduler, max_prefixes=max_prefixes, admit=account.admit)
         self.lost_results = LostResults()
         self.occupancy = occupancy
         #: {address: what ended there since the worker's latest message}
