@@ -164,7 +164,12 @@ def _of_rules() -> list[Expression]:
         else:
             # an error that there is not has no series, as in EMPTY
             names = {s.name for s in selectors(rule.expr)} - {"dask_taskmeter_errors_total"}
-            found += [Expression(rule.alert, name) for name in names]
+            # one of both is there, native buckets or classic ones
+            names = {name.removesuffix("_bucket") for name in names}
+            found += [
+                Expression(rule.alert, f"{name} or {name}_bucket" if "loop_turn" in name else name)
+                for name in names
+            ]
     return found
 
 
