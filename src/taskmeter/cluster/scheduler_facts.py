@@ -1,4 +1,4 @@
-"""What the scheduler itself knows of tasks and workers, handed to the fleet for a snapshot."""
+"""What the scheduler itself knows of tasks and workers, handed to the account for a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transferring: learns what moving bytes between workers takes, and tells Dask where wanted."""
+"""Learns what moving bytes between workers takes, and tells Dask where that is wanted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_TRANSFERS = 100
 FRESH_SECONDS = 1.0
 
 
-class Transferring:
+class BandwidthWriter:
     """Keeps a model of transfers.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Steering: gives Dask our mean durations in place of its own moving average, where that is wanted.
+"""Gives Dask our mean durations in place of its own moving average, where that is wanted.
 
 Dask has one attribute for what a task of a prefix is expected to take. It is written after each
 task that ended, right after Dask has put its own average there, and after each heartbeat, which may
@@ -24,7 +24,7 @@ T = TypeVar("T")
 MODES = ("off", "shadow", "on")
 
 
-class Steering:
+class DurationWriter:
     """Writes durations, or compares what it would write with what Dask has.
 
     Parameters

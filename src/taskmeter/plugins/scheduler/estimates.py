@@ -13,7 +13,7 @@ from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Detail, Forecasts, Outlook
 from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import dask_internals
-from taskmeter.plugins.scheduler.duration_writer import Steering
+from taskmeter.plugins.scheduler.duration_writer import DurationWriter
 from taskmeter.protocol.message import Completion
 from taskmeter.protocol.names import EVENT_TOPIC
 from taskmeter.snapshots.expected import Expected, LateAttempt
@@ -59,7 +59,7 @@ class Forecasting:
         at: float,
         *,
         max_prefixes: int,
-        steering: Steering,
+        steering: DurationWriter,
         wrapped: Callable[[Turn], Turn],
     ) -> None:
         self.forecasts = Forecasts(max_prefixes=max_prefixes)

@@ -1,4 +1,4 @@
-"""Answers: what clients ask the scheduler again and again, in few words."""
+"""RPC handlers that clients poll: progress and late tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
 
 
-class Answers:
+class Handlers:
     """Answers clients that follow some work.
 
     Parameters

@@ -26,11 +26,11 @@ from taskmeter.exporters.prometheus import Exporter
 from taskmeter.garbage import no_collection
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.http import Mount, mount
-from taskmeter.plugins.scheduler.bandwidth_writer import Transferring
-from taskmeter.plugins.scheduler.duration_writer import Steering
+from taskmeter.plugins.scheduler.bandwidth_writer import BandwidthWriter
+from taskmeter.plugins.scheduler.duration_writer import DurationWriter
 from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.fresh_messages import REFRESH_SECONDS, FreshMessages
-from taskmeter.plugins.scheduler.handlers import Answers
+from taskmeter.plugins.scheduler.handlers import Handlers
 from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.receiver import Receiver
@@ -134,7 +134,7 @@ class SchedulerMeter(SchedulerPlugin):
         self._stamp: tuple[float, float] = (now, self.began)
         self.export = MonotoneExport()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
-        self.steering = Steering(scheduler, mode=settings.durations, errors=self.errors)
+        self.steering = DurationWriter(scheduler, mode=settings.durations, errors=self.errors)
         self.forecasting = Forecasting(
             scheduler,
             self.account,
@@ -148,8 +148,8 @@ class SchedulerMeter(SchedulerPlugin):
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
         )
-        self.transferring = Transferring(scheduler, write=settings.bandwidth, errors=self.errors)
-        self.answers = Answers(scheduler, self.forecasting, self.outstanding)
+        self.transferring = BandwidthWriter(scheduler, write=settings.bandwidth, errors=self.errors)
+        self.answers = Handlers(scheduler, self.forecasting, self.outstanding)
         self.transits = TransitionHook(
             scheduler,
             now,
