@@ -15,6 +15,7 @@ from taskmeter.attempts.idle_reasons import (
     NO_TASK,
     OVERHEAD,
     PAUSED,
+    REASONS,
     RESOURCES,
     SCHEDULER,
     TRANSFER,
@@ -252,16 +253,6 @@ def _balanced(
     free, held_back = account.idle.read(now)
     thread_seconds = account.thread_seconds(now)
     compute = sum(stats.compute_seconds for stats in prefixes.values())
-    idle = {
-        TRANSFER: free[TRANSFER],
-        PAUSED: free[PAUSED],
-        RESOURCES: free[RESOURCES],
-        OVERHEAD: 0.0,
-        SCHEDULER: held_back,
-        NO_TASK: free[EMPTY] - held_back,
-        UNKNOWN: account.unknown_seconds(now),
-    }
-    idle[OVERHEAD] = thread_seconds - compute - sum(idle.values())
     if compute > thread_seconds:
         # an attempt of a worker that left was told of beyond its time
         names = list(prefixes)
@@ -271,10 +262,9 @@ def _balanced(
             name: replace(prefixes[name], compute_seconds=float(spent))
             for name, spent in zip(names, seconds, strict=True)
         }
-        return prefixes, thread_seconds, dict.fromkeys(idle, 0.0)
-    if min(idle.values()) < 0:
-        balanced = nearest_increments(np.array(list(idle.values())), thread_seconds - compute)
-        idle = dict(zip(idle, balanced.tolist(), strict=True))
+        return prefixes, thread_seconds, dict.fromkeys(REASONS, 0.0)
+    unknown = account.unknown_seconds(now)
+    idle = _by_reason(free, held_back, thread_seconds - compute, {UNKNOWN: unknown})
     return prefixes, thread_seconds, idle
 
 
@@ -339,6 +329,13 @@ def worker_idle(account: ClusterAccount, worker: WorkerState, now: float) -> dic
     backlog = account.idle.backlog_seconds(now) - worker.backlog
     held_back = worker.held_back + worker.threads[EMPTY] * min(passed, max(0.0, backlog))
     rest = max(0.0, worker.thread_seconds(now) - worker.compute(now))
+    return _by_reason(free, held_back, rest, {})
+
+
+def _by_reason(
+    free: Mapping[str, float], held_back: float, total: float, more: Mapping[str, float]
+) -> dict[str, float]:
+    """Return idle seconds by reason that add up to a total; overhead is what no other explains."""
     idle = {
         TRANSFER: free[TRANSFER],
         PAUSED: free[PAUSED],
@@ -346,10 +343,11 @@ def worker_idle(account: ClusterAccount, worker: WorkerState, now: float) -> dic
         OVERHEAD: 0.0,
         SCHEDULER: held_back,
         NO_TASK: max(0.0, free[EMPTY] - held_back),
+        **more,
     }
-    idle[OVERHEAD] = rest - sum(idle.values())
-    if idle[OVERHEAD] < 0:
-        balanced = nearest_increments(np.array(list(idle.values())), rest)
+    idle[OVERHEAD] = total - sum(idle.values())
+    if min(idle.values()) < 0:
+        balanced = nearest_increments(np.array(list(idle.values())), total)
         idle = dict(zip(idle, balanced.tolist(), strict=True))
     return idle
 
