@@ -65,6 +65,13 @@ _positive = click.FloatRange(min=0, min_open=True)
 @_threshold("stuck_seconds", _positive, "SECONDS", "and at least this long;")
 @_threshold("longest_seconds", _positive, "SECONDS", "or this long, whatever the others took.")
 @_threshold(
+    "stalled_times",
+    _positive,
+    "N",
+    "A task that stands still is stalled at N times as long as 99 % of its prefix took,",
+)
+@_threshold("stalled_seconds", _positive, "SECONDS", "and at least this long.")
+@_threshold(
     "no_progress_minutes",
     click.IntRange(min=1),
     "MINUTES",
@@ -95,11 +102,11 @@ def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
 
     \b
     DaskTaskStuck              one task runs far longer than its kind ever did
-    DaskTaskStalled            tasks hold threads, but use no CPU
+    DaskTaskStalled            tasks run far longer than their kind and use no CPU
     DaskNoProgress             tasks run, but none ends
     DaskTasksFail              many attempts of a prefix raise an exception
     DaskWorkWasted             much work fails, is cancelled, lost or done again
-    DaskClusterSaturated       all threads are busy: more workers would help
+    DaskClusterSaturated       all threads are busy, and tasks wait for one
     DaskClusterIdle            hardly any thread is busy: fewer would do
     TaskmeterErrors            taskmeter itself has errors
     TaskmeterHoldsTheLoop      taskmeter itself keeps the scheduler from its work
@@ -110,8 +117,8 @@ def alerts(output: str, *, namespace: str, force: bool, **limits: Any) -> None:
     "severity" is warning or info. Recording rules keep utilisation, compute by prefix, waste,
     failures and percentiles of durations as series.
 
-    DaskTaskStuck wants percentiles, which are at /taskmeter/metrics but not in Dask's own /metrics:
-    from there, it fires by --longest-seconds alone.
+    DaskTaskStuck and DaskTaskStalled want percentiles, which are at /taskmeter/metrics but not in
+    Dask's own /metrics: from there, the first fires by --longest-seconds alone, the other never.
     """  # noqa: D301 (\b keeps click from filling the lines)
     path = Path(output)
     name = "taskmeter-alerts.yml" if output == STDOUT else terminal_safe(path.name)

@@ -21,6 +21,11 @@ class Thresholds:
         and at least this old;
     longest_seconds
         or this old, whatever others took.
+    stalled_times
+        An attempt that stands still is stalled when it is this many times older than 99 % of its
+        prefix took,
+    stalled_seconds
+        and at least this old: tasks that are meant to wait are as old as their kind.
     no_progress_minutes
         Tasks run, and none has ended for this long.
     failed_ratio
@@ -36,6 +41,8 @@ class Thresholds:
     stuck_times: float = 10.0
     stuck_seconds: float = 900.0
     longest_seconds: float = 21_600.0
+    stalled_times: float = 3.0
+    stalled_seconds: float = 300.0
     no_progress_minutes: int = 60
     failed_ratio: float = 0.1
     wasted_ratio: float = 0.2
@@ -46,6 +53,9 @@ class Thresholds:
 
 _PREFIX = "{{ $labels.task_prefix_name }}"
 _WHERE = "on {{ $labels.instance }}"
+
+#: States of tasks that have a thread, or could use one.
+_READY = '{state=~"queued|no-worker|processing"}'
 
 
 def _tasks(limits: Thresholds, namespace: str) -> tuple[Alert, ...]:
@@ -79,18 +89,22 @@ def _tasks(limits: Thresholds, namespace: str) -> tuple[Alert, ...]:
         ),
         Alert(
             alert="DaskTaskStalled",
-            expr=expand("<stalled> > 0", namespace),
-            lasting="10m",
+            expr=(
+                expand("<stalled> > 0", namespace)
+                + f"\nand {age} > {limits.stalled_times:.12g} * {p99}"
+                + f"\nand {age} > {limits.stalled_seconds:.12g}"
+            ),
+            lasting="2m",
             severity="warning",
-            summary=f"Tasks {_PREFIX} run without using the CPU ({{{{ $value }}}})",
+            summary=f"Tasks {_PREFIX} hang without using the CPU ({{{{ $value }}}})",
             description=(
-                f"Attempts of {_PREFIX} {_WHERE} hold threads while their CPU clocks stand still: "
-                "they wait for something outside of Dask, for a lock, or for ever."
+                f"Attempts of {_PREFIX} {_WHERE} hold threads while their CPU clocks stand still, "
+                f"and the oldest is more than {limits.stalled_times:g} times as old as 99 % of its "
+                "kind took: they wait for something outside of Dask, for a lock, or for ever."
             ),
             runbook=(
                 "taskmeter snapshot ADDRESS --stalled lists them with the line of code that each "
-                "of them waits at. If they are meant to wait, raise the setting "
-                "taskmeter.stalled-seconds."
+                "of them waits at. Client.cancel() and a restart of their worker end them."
             ),
         ),
         Alert(
@@ -160,13 +174,23 @@ def _capacity(limits: Thresholds, namespace: str) -> tuple[Alert, ...]:
         ),
         Alert(
             alert="DaskClusterSaturated",
-            expr=f"{utilisation} > {limits.saturated_ratio:.12g}",
+            # a task that runs, or has seceded, is processing for the scheduler; without the setting
+            # taskmeter.occupancy there are no states, and the second part says nothing
+            expr=f"{utilisation} > {limits.saturated_ratio:.12g}\n"
+            + expand(
+                "unless\n"
+                "  sum without (task_prefix_name, state) "
+                f"(rate(<task_state_seconds_total>{_READY}[5m]))\n"
+                "  - sum without (task_prefix_name) (rate(<seceded_seconds_total>[5m]))\n"
+                "  < 1.1 * rate(<thread_seconds_total>[5m])",
+                namespace,
+            ),
             lasting="30m",
             severity="info",
-            summary=f"All threads {_WHERE} are busy",
+            summary=f"All threads {_WHERE} are busy, and tasks wait for them",
             description=(
                 f"Tasks have kept {{{{ $value | humanizePercentage }}}} of the threads {_WHERE} "
-                "busy for half an hour: more workers would make this faster."
+                "busy for half an hour, and others waited: more workers would make this faster."
             ),
             runbook="Scale the cluster, or let it adapt: cluster.adapt(maximum=...).",
         ),
