@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # Tests that start clusters, processes or browsers: one after the other. The others run in parallel.
 LIVE = tests/live tests/cli tests/pages
 
-.PHONY: demo test check grafana bench golden clean
+.PHONY: demo test check docs grafana bench golden clean
 
 demo: $(VENV)/.demo  ## run a real workload under the live view
 	$(BIN)/taskmeter demo
@@ -23,6 +23,9 @@ check: $(VENV)/.check  ## lint, format, types, layers, and that the dashboards a
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python dashboards/build.py --check
+
+docs: $(VENV)/.docs  ## build the documentation, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 
 grafana: $(VENV)/.check  ## rebuild the Grafana dashboards
 	$(BIN)/python dashboards/build.py
@@ -57,6 +60,10 @@ $(VENV)/.test: $(BIN)/python pyproject.toml
 
 $(VENV)/.check: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[check,grafana]'
+	touch $@
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.test
