@@ -65,6 +65,8 @@ class Settings:
     max_forecasts: int = DEFAULTS["max-forecasts"]
     occupancy: bool = DEFAULTS["occupancy"]
     recent_seconds: float = DEFAULTS["recent-seconds"]
+    history_lengths: tuple[float, ...] = tuple(map(float, DEFAULTS["history-lengths"]))
+    history_prefixes: int = DEFAULTS["history-prefixes"]
     join_dask_metrics: bool = DEFAULTS["join-dask-metrics"]
     duration_buckets: tuple[float, ...] = tuple(DEFAULTS["duration-buckets"] or ())
     bytes_buckets: tuple[float, ...] = tuple(map(float, DEFAULTS["bytes-buckets"]))
@@ -106,6 +108,10 @@ def _unknown(name: str) -> str:
     return f"There is no setting {_SECTION}.{name}; the nearest is {_SECTION}.{nearest}."
 
 
+#: How many bounds a setting takes, in words.
+_COUNTS: Final = {None: "one or more", 3: "three"}
+
+
 def allowed(name: str) -> str:
     """Return what a setting takes, in words."""
     rule = schema()[name]
@@ -114,7 +120,8 @@ def allowed(name: str) -> str:
         "number": f"a number above {rule.get('exclusiveMinimum')}",
         "boolean": "true or false",
         "enum": " or ".join(json.dumps(choice) for choice in rule.get("enum", ())),
-        "bounds": "one or more positive, finite numbers in increasing order, such as [1, 60]",
+        "bounds": f"{_COUNTS[rule.get('maxItems')]} positive, finite numbers in increasing order, "
+        f"such as {[1, 60, 3600][: rule.get('maxItems', 2)]}",
         "uri": "the address of a receiver, such as http://localhost:4318",
     }[_kind(rule)]
 
@@ -193,7 +200,9 @@ def _bounds(value: Any, rule: Mapping[str, Any]) -> tuple[float, ...]:
     elif not isinstance(value, (list, tuple)):
         value = (value,)
     bounds = tuple(_number(bound, rule["items"]) for bound in value)
-    if not bounds or any(a >= b for a, b in pairwise(bounds)):
+    if any(a >= b for a, b in pairwise(bounds)):
+        raise ValueError(value)
+    if not rule["minItems"] <= len(bounds) <= rule.get("maxItems", len(bounds)):
         raise ValueError(value)
     return bounds
 

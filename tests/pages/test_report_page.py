@@ -19,10 +19,10 @@ from playwright import sync_api as playwright
 
 from taskmeter.attempts.attempt import AttemptTotals, InFlight, no_attempts
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers, TransferStats
 from taskmeter.text import duration
-from taskmeter.views.figures.history import Moment
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page as report
 

@@ -13,9 +13,10 @@ from view_snapshots import group, snapshot, stats, timed, transfers
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
+from taskmeter.history.moment import MOST_NAMES
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.views.figures.boxes import MOST_MARKS, actions, boxes, wants_log
-from taskmeter.views.figures.history import MOST_NAMES, History, capacity_layers, compute_layers
+from taskmeter.views.figures.history import History, capacity_layers, compute_layers
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import GREY, prefix_colour
 from taskmeter.views.figures.shape import bars, censored, families, floor, survival

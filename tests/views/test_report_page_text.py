@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
 
 from taskmeter.attempts.attempt import InFlight
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import ActivityTotals
 from taskmeter.text import short_name
-from taskmeter.views.figures.history import Moment
 from taskmeter.views.figures.palette import prefix_colour
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from distributed import Client, default_client
 
 from taskmeter.client.connect import Refusal, page_url, read
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.figures.history import Moment
 from taskmeter.views.html.course import Course
 from taskmeter.views.terminal.live import Display
 

@@ -14,9 +14,9 @@ from typing import cast
 from distributed import Client
 
 from taskmeter.client.api import install_async, snapshot_async
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
-from taskmeter.views.figures.history import Moment
 from taskmeter.views.html.course import Course
 from taskmeter.views.html.facts import Facts
 

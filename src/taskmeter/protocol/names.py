@@ -15,6 +15,9 @@ EVENT_TOPIC: Final = "taskmeter"
 #: Return a snapshot.
 SNAPSHOT_OP: Final = "taskmeter_snapshot"
 
+#: Return what happened since an instant, as moments.
+HISTORY_OP: Final = "taskmeter_history"
+
 #: Remove taskmeter from the cluster.
 UNINSTALL_OP: Final = "taskmeter_uninstall"
 

@@ -5,7 +5,7 @@ What is sent are bytes, so that nothing in them can upset the Dask message that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgpack
@@ -380,6 +380,28 @@ def unpack_progress(data: Any) -> Progress:
         If it cannot be read.
     """
     return Progress.from_dict(_plain(data, "garbled progress"))
+
+
+def pack_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return plain rows as bytes, packed one by one, so that other threads get their turn."""
+    packer = msgpack.Packer(unicode_errors="surrogatepass")
+    return b"".join(map(packer.pack, rows))
+
+
+def unpack_rows(data: Any) -> list[dict[str, Any]]:
+    """Return the rows that `pack_rows` was given.
+
+    Raises
+    ------
+    ValueError
+        If they cannot be read.
+    """
+    unpacker = msgpack.Unpacker(strict_map_key=False, unicode_errors="surrogatepass")
+    try:
+        unpacker.feed(data)
+        return list(unpacker)
+    except Exception as error:
+        raise MessageError("garbled rows") from error
 
 
 def _bytes(plain: Any) -> bytes:

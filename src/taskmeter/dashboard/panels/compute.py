@@ -20,7 +20,8 @@ from taskmeter.dashboard.panels.style import (
     time_of_day,
 )
 from taskmeter.distributions.grid import Floats
-from taskmeter.views.figures.history import Moment, compute_layers, stepped
+from taskmeter.history.moment import Moment
+from taskmeter.views.figures.history import compute_layers, stepped
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import BLUE, GREY, SKY, prefix_colour
 from taskmeter.views.figures.view import View

@@ -24,6 +24,7 @@ from taskmeter.errors import contained, logger
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.garbage import no_collection
+from taskmeter.history.rings import Rings
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.http import Mount, mount
 from taskmeter.plugins.scheduler.bandwidth_writer import BandwidthWriter
@@ -31,6 +32,7 @@ from taskmeter.plugins.scheduler.duration_writer import DurationWriter
 from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.fresh_messages import REFRESH_SECONDS, FreshMessages
 from taskmeter.plugins.scheduler.handlers import Handlers
+from taskmeter.plugins.scheduler.history import History
 from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.receiver import Receiver
@@ -41,6 +43,7 @@ from taskmeter.plugins.worker.loader import make_loader
 from taskmeter.protocol.message import PROTOCOL, Message
 from taskmeter.protocol.names import (
     EXTENSION,
+    HISTORY_OP,
     LOADER,
     METADATA_KEY,
     NEED_OP,
@@ -174,7 +177,14 @@ class SchedulerMeter(SchedulerPlugin):
         scheduler.extensions[EXTENSION] = receiver
         timed = self.turns.timed
         scheduler.stream_handlers[STREAM_OP] = timed("message", receiver.take)
+        self.history = History(
+            self._take_look,
+            self.account,
+            Rings(settings.history_lengths, settings.history_prefixes),
+            lambda look: timed("history", contained(self.errors, "history", look)),
+        )
         self._handlers: dict[str, Any] = {
+            HISTORY_OP: self.history.serve,
             SNAPSHOT_OP: self.serve_snapshot,
             UNINSTALL_OP: self.uninstall,
             NEED_OP: self.serve_need,
@@ -246,6 +256,7 @@ class SchedulerMeter(SchedulerPlugin):
         if otlp is not None:
             asyncio.get_running_loop().run_in_executor(None, otlp.stop)
         self._tending.stop()
+        self.history.stop()
         callbacks, handlers = self.scheduler.periodic_callbacks, self.scheduler.handlers
         if callbacks.get("taskmeter") is self._tending:
             del callbacks["taskmeter"]
@@ -266,6 +277,7 @@ class SchedulerMeter(SchedulerPlugin):
             "protocol": PROTOCOL,
             # what a client needs to find the pages, and to say which settings have no effect
             "pages": None if self._mount is None else self._mount.location,
+            "history": True,
             "unknown_settings": list(unknown_settings()),
         }
 
@@ -407,6 +419,13 @@ class SchedulerMeter(SchedulerPlugin):
         now, at = monotonic(), time()
         self._estimate(now)
         return self._read(now, at, details=True, lists=lists)
+
+    @no_collection()
+    def _take_look(self) -> Snapshot:
+        """Return everything as it is known now, without details."""
+        now, at = monotonic(), time()
+        self._estimate(now)
+        return self._read(now, at, details=False)
 
     def exported(self) -> Snapshot:
         """Return everything as what is shown over time may show it: no counter falls."""

@@ -1,70 +1,22 @@
-"""The last minutes, as what was added between one look and the next."""
+"""The course of a cluster as layers of a picture: rates, so that moments may differ in length."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from taskmeter.catalogue.words import IDLE
+from taskmeter.history.moment import BAND, MOST_NAMES, Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.window import added_seconds
 from taskmeter.views.figures.top import REST, top
 
 #: Moments that are kept: five minutes of one a second.
 MOST_MOMENTS = 300
-
-#: Prefixes that a moment knows by name.
-MOST_NAMES = 50
-
-#: The shares of workers of which a moment knows how busy they were.
-BAND = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """What was added in the time between two snapshots.
-
-    Parameters
-    ----------
-    start, stop
-        When that time began and ended (Unix time).
-    compute_seconds
-        ``{prefix: compute seconds}`` of those that had most, in-flight ones included.
-    rest_seconds
-        The compute seconds of all other prefixes.
-    thread_seconds
-        The capacity.
-    idle_seconds
-        ``{reason: idle thread seconds}``.
-    ended
-        Attempts that ended.
-    band
-        How busy the workers were, from 0 to 1: the quantiles `BAND` over all of them; empty if no
-        worker tells.
-    """
-
-    start: float
-    stop: float
-    compute_seconds: Mapping[str, float] = field(default_factory=dict)
-    rest_seconds: float = 0.0
-    thread_seconds: float = 0.0
-    idle_seconds: Mapping[str, float] = field(default_factory=dict)
-    ended: int = 0
-    band: tuple[float, ...] = ()
-
-    @property
-    def seconds(self) -> float:
-        """How long it was."""
-        return self.stop - self.start
-
-    @property
-    def busy_seconds(self) -> float:
-        """The compute seconds of all prefixes."""
-        return math.fsum(self.compute_seconds.values()) + self.rest_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

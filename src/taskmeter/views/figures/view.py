@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.figures.history import Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from itertools import accumulate
 
 from markupsafe import Markup
 
+from taskmeter.history.moment import Moment
 from taskmeter.text import short_name
-from taskmeter.views.figures.history import Moment, compute_layers
+from taskmeter.views.figures.history import compute_layers
 from taskmeter.views.figures.palette import prefix_colour
 from taskmeter.views.figures.top import REST
 from taskmeter.views.html.markup import element, group, picture, text

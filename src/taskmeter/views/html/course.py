@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from taskmeter.history.moment import MOST_NAMES, Moment
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.figures.history import MOST_NAMES, History, Moment
+from taskmeter.views.figures.history import History
 from taskmeter.views.figures.top import top
 
 #: A moment that is shorter is made a part of the one before it: what reports bring late would look

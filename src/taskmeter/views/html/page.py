@@ -15,9 +15,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import duration, percentage, terminal_safe
-from taskmeter.views.figures.history import Moment
 from taskmeter.views.figures.palette import GROUPS
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
