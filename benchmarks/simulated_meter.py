@@ -69,7 +69,7 @@ class SimulatedMeter:
                 start=start,
                 stop=at,
                 seconds=length,
-                ok=outcome == "ok",
+                outcome=outcome,
                 output_bytes=output_bytes if outcome == "ok" else None,
                 told=told,
             )

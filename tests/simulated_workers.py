@@ -192,7 +192,7 @@ class SimulatedWorker:
                 start=at - length,
                 stop=at,
                 seconds=length,
-                ok=outcome == "ok",
+                outcome=outcome,
             )
         self._change_threads(at)
         return KnownEnd(

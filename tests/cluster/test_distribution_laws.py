@@ -46,7 +46,7 @@ def samples_of(events):
                 start=0.0,
                 stop=1.0,
                 seconds=seconds,
-                ok=ok,
+                outcome="ok" if ok else "failed",
             )
     return sent
 
@@ -176,7 +176,7 @@ def test_no_count_and_no_sum_ever_falls_whatever_comes_and_goes(moments):
                 start=0.0,
                 stop=1.0,
                 seconds=value,
-                ok=place > 1,
+                outcome="ok" if place > 1 else "failed",
             )
             transfer(workers[number], f"w{place}", value, 1.0)
             tell(account, f"w{number}", workers[number].take(1.0), now)

@@ -55,7 +55,7 @@ def test_more_groups_in_one_message_than_are_kept_leave_the_prefix_exact():
     for number in range(5):
         samples.attempt(
             key="k", run_id=1, prefix="p", group=f"g{number}", start=0.0, stop=1.0, seconds=1.0,
-            ok=True, output_bytes=1,
+            output_bytes=1,
         )  # fmt: skip
     cluster.take(samples.take(1.0), "w", 1.0)
     cluster.fold()
@@ -121,7 +121,7 @@ def test_the_slowest_attempt_of_the_window_is_remembered():
     def attempt(key, seconds, stop):
         samples.attempt(
             key=key, run_id=1, prefix="p", group="g", start=stop - seconds, stop=stop,
-            seconds=seconds, ok=True,
+            seconds=seconds,
         )  # fmt: skip
         cluster.take(samples.take(stop), "w", stop)
 
@@ -208,7 +208,7 @@ def test_case_d4_outputs_of_one_two_and_three_megabytes():
     for number, worker in enumerate("abc", 1):
         samples = SampleBuffers()
         samples.attempt(
-            key="k", run_id=1, prefix="p", group="g", start=0.0, stop=1.0, seconds=1.0, ok=True,
+            key="k", run_id=1, prefix="p", group="g", start=0.0, stop=1.0, seconds=1.0,
             output_bytes=number * 1e6,
         )  # fmt: skip
         cluster.take(samples.take(1.0), worker, 1.0)
@@ -223,7 +223,14 @@ def test_case_d6_impossible_values_are_counted_once_and_are_in_no_figure():
     for value in (nan, inf, -1.0, 2.0):
         samples.record(Series(TRANSFER_BYTES, "", "there"), value)
         samples.attempt(
-            key="k", run_id=1, prefix="p", group="g", start=0.0, stop=1.0, seconds=value, ok=False
+            key="k",
+            run_id=1,
+            prefix="p",
+            group="g",
+            start=0.0,
+            stop=1.0,
+            seconds=value,
+            outcome="failed",
         )
     sent = samples.take(1.0)
     cluster.take(sent, "w", 1.0)

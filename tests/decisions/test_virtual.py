@@ -167,23 +167,23 @@ _plain = st.recursive(
     max_leaves=12,
 )
 #: of the shape of a message, with anything in its places
-_shaped = st.builds(lambda rest: [PROTOCOL, *rest], st.lists(_plain, min_size=18, max_size=18))
+_shaped = st.builds(lambda rest: [PROTOCOL, *rest], st.lists(_plain, min_size=19, max_size=19))
 _numbers = st.sampled_from([0.0, -1.0, 1e300, nan, inf, -inf]) | st.floats()
 _keys = st.sampled_from(["work-0", "work-1", "", ("x", 1)])
 _prefixes = st.sampled_from(["work", "", "other"])
 _started = st.tuples(st.integers(0, 3), _keys, st.integers(-1, 1000), _prefixes).map(list)
 _states = st.tuples(
     st.integers(0, 3), st.integers(0, 2), _numbers, _numbers, _numbers, st.booleans(),
-    st.none() | _numbers, _numbers, st.text(max_size=3),
+    st.none() | _numbers, _numbers, st.text(max_size=3), st.integers(-1, 3),
 ).map(list)  # fmt: skip
 _completed = st.tuples(
-    _prefixes, _keys, st.integers(-1, 1000), _numbers, _numbers, st.booleans(),
-    st.none() | _numbers, _numbers, st.booleans(),
+    _prefixes, _keys, st.integers(-1, 1000), _numbers, _numbers, st.integers(-1, 5),
+    st.integers(-2, 3), st.none() | _numbers, _numbers, st.booleans(),
 ).map(list)  # fmt: skip
 _lying = st.builds(
     lambda meter, number, started, states, threads, completed: [
         PROTOCOL, meter, number, 0.0, started, states, [], [], threads, threads, [], [], [], [],
-        completed, 0, 0, {}, "",
+        completed, [], 0, 0, {}, "",
     ],
     st.text(max_size=3),
     st.integers(0, 2**40),

@@ -142,6 +142,7 @@ def ended(recording, task, outcome="ok", seconds=1.0, earlier=0, **more):
     recording.ended(
         task,
         outcome,
+        key=task.key,
         prefix=task.prefix,
         run_id=1,
         start=0.0,
@@ -275,9 +276,31 @@ def test_a_completion_says_what_the_estimator_needs(recording):
     ended(recording, task(dependencies=inputs), told=True, seceded=True)
     ended(recording, task("p-2", dependencies=inputs), "failed", seconds=0.01)
     ended(recording, task("p-3"), "cancelled")
-    first, second = recording.take(2.0, 1_000).completions
+    first, second, third = recording.take(2.0, 1_000).completions
     assert (first.key, first.input_bytes, first.seceded, first.start_age) == ("p-1", 7, True, 2.0)
-    assert (second.key, second.ok, second.input_bytes) == ("p-2", False, None), "too short to look"
+    assert (second.key, second.outcome, second.input_bytes) == ("p-2", "failed", None), "short"
+    assert (third.key, third.outcome) == ("p-3", "cancelled")
+
+
+def test_an_attempt_that_dask_has_forgotten_is_told_all_the_same(recording):
+    recording.ended(
+        None, "cancelled", key="p-1", prefix="p", run_id=1, start=0.0, stop=1.0, seconds=1.0,
+        earlier=0, thread=3,
+    )  # fmt: skip
+    (completion,) = recording.take(2.0, 1_000).completions
+    assert (completion.outcome, completion.thread) == ("cancelled", 3)
+
+
+def test_a_failure_is_told_with_its_type_message_and_traceback(recording, errors):
+    error = task()
+    error.exception_text, error.traceback_text = "KeyError('a')", "  File x, line 1\n"
+    ended(recording, error, "failed")
+    ended(recording, task(), "failed")
+    known, unknown = recording.take(3.0, 1_000).failures
+    assert (known.prefix, known.exception, known.message) == ("p", "KeyError", "a")
+    assert (known.traceback, known.key, known.last_age) == ("  File x, line 1\n", "p-1", 2.0)
+    assert (unknown.exception, unknown.message, unknown.traceback) == ("Exception", "", "")
+    assert errors == {}
 
 
 def test_what_dask_cannot_name_of_an_attempt_that_seceded_is_its_own_code(recording, worker):

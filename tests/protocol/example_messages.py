@@ -12,7 +12,14 @@ from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals
 from taskmeter.attempts.idle_reasons import STATES
 from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.protocol.message import Completion, GroupActivity, Message, Samples, Slowest
+from taskmeter.protocol.message import (
+    Completion,
+    Failed,
+    GroupActivity,
+    Message,
+    Samples,
+    Slowest,
+)
 from taskmeter.protocol.series import DURATION, MEASURES, Series
 from taskmeter.protocol.wire import pack_message
 
@@ -65,10 +72,24 @@ samples = st.builds(
             run_id=run_ids,
             start_age=seconds,
             seconds=seconds,
-            ok=st.booleans(),
+            outcome=st.sampled_from(OUTCOMES),
+            thread=st.integers(-1, 2**40),
             input_bytes=st.none() | st.floats(0, 1e18),
             weight=st.floats(0, 1e9),
             seceded=st.booleans(),
+        )
+    ),
+    failures=tuples(
+        st.builds(
+            Failed,
+            prefix=names,
+            exception=names,
+            count=counts,
+            message=names,
+            traceback=st.text(st.characters(), max_size=300),
+            key=names,
+            first_age=seconds,
+            last_age=seconds,
         )
     ),
     invalid=counts,
@@ -92,6 +113,7 @@ messages = st.builds(
             cpu_seconds=st.none() | seconds,
             still_seconds=seconds,
             frame=names,
+            thread=st.integers(-1, 2**40),
         )
     ),
     ended=tuples(counts),
@@ -118,6 +140,7 @@ EXAMPLE = Message(
         groups=(GroupActivity(group="g", prefix="p", start_age=2.0, stop_age=1.0),),
         slowest=(Slowest(prefix="p", key="k", seconds=2.0, age=1.0),),
         completions=(Completion(prefix="p", key="k", run_id=1, start_age=2.0, seconds=1.0),),
+        failures=(Failed(prefix="p", exception="ValueError", message="m", key="k"),),
     ),
     errors={"hook": 2},
 )
@@ -132,8 +155,8 @@ def comparable(message):
 #: the places of what a message is packed into
 (
     STARTED, ATTEMPT_STATES, ENDED, TOTALS, THREAD_SECONDS, THREADS, VALUES, DISTRIBUTIONS,
-    GROUPS, SLOWEST, COMPLETIONS, SAMPLES_INVALID, INVALID, ERRORS, VERSION,
-) = range(4, 19)  # fmt: skip
+    GROUPS, SLOWEST, COMPLETIONS, FAILURES, SAMPLES_INVALID, INVALID, ERRORS, VERSION,
+) = range(4, 20)  # fmt: skip
 
 
 def plain(message=EXAMPLE):

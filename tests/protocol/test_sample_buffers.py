@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.protocol.ended_sample import MOST_OK
 from taskmeter.protocol.message import GroupActivity, Message, Samples, Slowest
-from taskmeter.protocol.sample_buffers import FEW, MOST_COMPLETIONS, SampleBuffers
+from taskmeter.protocol.sample_buffers import FEW, SampleBuffers
 from taskmeter.protocol.series import (
     ACTIVITY,
     DURATION,
@@ -40,7 +41,9 @@ def read(*samples):
     return read
 
 
-def attempt(buffers, seconds=1.0, *, key="k", prefix="p", group="g", stop=None, ok=True, **more):
+def attempt(
+    buffers, seconds=1.0, *, key="k", prefix="p", group="g", stop=None, outcome="ok", **more
+):
     stop = seconds if stop is None else stop
     buffers.attempt(
         key=key,
@@ -50,7 +53,7 @@ def attempt(buffers, seconds=1.0, *, key="k", prefix="p", group="g", stop=None, 
         start=stop - seconds,
         stop=stop,
         seconds=seconds,
-        ok=ok,
+        outcome=outcome,
         **more,
     )
 
@@ -117,7 +120,7 @@ def test_nothing_is_nothing():
 def test_an_attempt_counts_for_its_prefix_and_group():
     buffers = SampleBuffers()
     attempt(buffers, 1.0, stop=4.0, output_bytes=10, span_id="s")
-    attempt(buffers, 2.0, stop=9.0, ok=False)
+    attempt(buffers, 2.0, stop=9.0, outcome="failed")
     attempt(buffers, 0.5, stop=3.0, output_bytes=30, key=("k", 2))
     samples = buffers.take(10.0)
     assert read(samples) == {
@@ -151,7 +154,7 @@ def test_an_attempt_without_a_group_counts_for_its_prefix():
 
 def test_a_failed_attempt_is_not_the_slowest():
     buffers = SampleBuffers()
-    attempt(buffers, 9.0, ok=False)
+    attempt(buffers, 9.0, outcome="failed")
     assert buffers.take(9.0).slowest == ()
 
 
@@ -180,7 +183,7 @@ def test_case_d6_an_impossible_value_is_invalid_and_spoils_nothing_else(bad):
     for prefix, size in (("p", bad), ("q", None)):
         buffers.attempt(
             key="bad", run_id=1, prefix=prefix, group="g", start=0.0, stop=1.0, seconds=bad,
-            ok=True, output_bytes=size,
+            output_bytes=size,
         )  # fmt: skip
     buffers.record(Series(WAIT, "p", "worker"), bad)
     samples = buffers.take(2.0)
@@ -197,9 +200,7 @@ def test_case_d6_an_impossible_value_is_invalid_and_spoils_nothing_else(bad):
 
 def test_an_instant_that_is_no_number_spoils_no_message():
     buffers = SampleBuffers()
-    buffers.attempt(
-        key="k", run_id=1, prefix="p", group="g", start=nan, stop=nan, seconds=1.0, ok=True
-    )
+    buffers.attempt(key="k", run_id=1, prefix="p", group="g", start=nan, stop=nan, seconds=1.0)
     sent = pack_message(Message(meter="m", number=1, samples=buffers.take(2.0)))
     assert unpack_message(sent).invalid == 0
 
@@ -219,7 +220,7 @@ def test_the_weights_of_completions_add_up_and_those_told_of_are_all_there(attem
         told = [n for n, (p, known) in enumerate(attempts) if known and p == prefix]
         assert [c.key for c in mine][: len(told)] == told
         assert all(c.weight == 1.0 for c in mine[: len(told)])
-        assert len(mine) <= len(told) + MOST_COMPLETIONS
+        assert len(mine) <= len(told) + MOST_OK
     assert len({c.key for c in completions}) == len(completions)
     assert buffers.take(1.0).completions == ()
 
@@ -238,9 +239,9 @@ def test_the_sample_of_completions_is_fair():
 
 def test_a_completion_says_what_is_known_of_its_attempt():
     buffers = SampleBuffers()
-    attempt(buffers, 2.0, stop=5.0, ok=False, input_bytes=7.0, seceded=True)
+    attempt(buffers, 2.0, stop=5.0, outcome="failed", input_bytes=7.0, seceded=True)
     (completion,) = buffers.take(6.0).completions
-    assert (completion.start_age, completion.seconds, completion.ok) == (3.0, 2.0, False)
+    assert (completion.start_age, completion.seconds, completion.outcome) == (3.0, 2.0, "failed")
     assert (completion.input_bytes, completion.seceded, completion.weight) == (7.0, True, 1.0)
 
 

@@ -18,6 +18,9 @@ STALLED_SECONDS = 30.0
 #: The name that prefixes beyond a cap share.
 OTHER = "__other__"
 
+#: The number of a thread where there is none: of a coroutine, of what another process runs.
+NO_THREAD = -1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptTotals:
@@ -116,6 +119,9 @@ class InFlight:
         Time since its CPU clock was last seen to advance.
     frame
         Where its code was when that was last looked at, which is done of those that stand still.
+    thread
+        Number of the thread that runs it, from 0 on each worker; -1 where none of it does, as of a
+        coroutine.
     """
 
     worker: str
@@ -130,3 +136,4 @@ class InFlight:
     cpu_seconds: float | None = None
     still_seconds: float = 0.0
     frame: str = ""
+    thread: int = NO_THREAD

@@ -73,6 +73,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A thread of this number was seen to run the attempt's code."""
+
+    key: Key
+    run_id: int
+    thread: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CpuRead:
     """The CPU clock of an attempt's thread was read.
 
@@ -124,4 +133,4 @@ class Ended:
     seconds: float | None = None
 
 
-Event: TypeAlias = Started | Began | Moved | Wanted | CpuRead | Ended
+Event: TypeAlias = Started | Began | Moved | Placed | Wanted | CpuRead | Ended

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from taskmeter.attempts.attempt import OTHER, Key, PrefixTotals
+from taskmeter.attempts.attempt import NO_THREAD, OTHER, Key, PrefixTotals
 from taskmeter.attempts.events import (
     COMPUTING,
     SECEDED,
@@ -17,6 +17,7 @@ from taskmeter.attempts.events import (
     Event,
     Moved,
     Phase,
+    Placed,
     Started,
     Wanted,
 )
@@ -67,6 +68,8 @@ class AttemptState:
         Time since its CPU clock was last seen to advance.
     frame
         Where its code was when that was last looked at, which is done of those that stand still.
+    thread
+        Number of its thread, as in `InFlight`.
     """
 
     number: int
@@ -78,6 +81,7 @@ class AttemptState:
     cpu_seconds: float | None = None
     still_seconds: float = 0.0
     frame: str = ""
+    thread: int = NO_THREAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,7 @@ class _Running:
 
     __slots__ = (
         "advanced_at", "cancelled", "compute", "cpu_seconds", "first", "frame", "metered_from",
-        "number", "phase", "prefix", "seceded", "since", "start", "told",
+        "number", "phase", "prefix", "seceded", "since", "start", "thread", "told",
     )  # fmt: skip
 
     def __init__(self, number: int, prefix: str, start: float, metered_from: float) -> None:
@@ -136,6 +140,7 @@ class _Running:
         self.advanced_at = metered_from
         #: where its code was seen
         self.frame = ""
+        self.thread = NO_THREAD
 
     def used(self, now: float) -> tuple[float, float]:
         """Return (compute, seceded) seconds up to an instant."""
@@ -148,6 +153,23 @@ class _Running:
         """Begin a little later, as long as nothing else is known of it."""
         if self.phase == COMPUTING and self.since == self.start and not self.compute + self.seceded:
             self.start = self.since = max(at, self.start)
+
+    def note(self, event: Began | Moved | Placed | Wanted | CpuRead) -> None:
+        """Take in what became known of it while it runs."""
+        if isinstance(event, Moved):
+            if event.phase != self.phase:
+                self.move(event.phase, event.at)
+        elif isinstance(event, Began):
+            self.begin(event.at)
+        elif isinstance(event, Wanted):
+            self.cancelled = not event.wanted
+        elif isinstance(event, Placed):
+            self.thread = event.thread
+        else:
+            self.cpu_seconds = max(self.cpu_seconds or 0.0, event.seconds)
+            self.frame = event.frame
+            if event.advanced:
+                self.advanced_at = event.at
 
     def move(self, phase: Phase, at: float) -> None:
         """Go to another phase."""
@@ -177,6 +199,7 @@ class _Running:
             cpu_seconds=None if cpu is None else min(cpu, compute + seceded),
             still_seconds=0.0 if cpu is None else max(0.0, now - self.advanced_at),
             frame=self.frame,
+            thread=self.thread,
         )
 
 
@@ -237,18 +260,8 @@ class AttemptLedger:
             # its clock may be read when it has just ended
             if not isinstance(event, CpuRead):
                 self._anomaly(f"unknown attempt {type(event).__name__.lower()}")
-        elif isinstance(event, Moved):
-            if event.phase != attempt.phase:
-                attempt.move(event.phase, event.at)
-        elif isinstance(event, Began):
-            attempt.begin(event.at)
-        elif isinstance(event, Wanted):
-            attempt.cancelled = not event.wanted
         else:
-            attempt.cpu_seconds = max(attempt.cpu_seconds or 0.0, event.seconds)
-            attempt.frame = event.frame
-            if event.advanced:
-                attempt.advanced_at = event.at
+            attempt.note(event)
         return None
 
     def _start(self, event: Started) -> None:

@@ -9,12 +9,12 @@ from typing import Final
 MOST_CHARACTERS: Final = 200
 
 
-def bounded(name: str) -> str:
-    """Return a name of at most `MOST_CHARACTERS`: a long one is cut and ends in a hash of it all.
+def bounded(name: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a name of at most so many characters: a long one is cut and ends in a hash of it all.
 
     So names that share their beginning stay distinct.
     """
-    if len(name) <= MOST_CHARACTERS:
+    if len(name) <= most:
         return name
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-    return f"{name[: MOST_CHARACTERS - len(digest) - 1]}~{digest}"
+    return f"{name[: most - len(digest) - 1]}~{digest}"

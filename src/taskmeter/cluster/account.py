@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
-from taskmeter.attempts.attempt import OTHER, STALLED_SECONDS, Key
+from taskmeter.attempts.attempt import NO_THREAD, OTHER, STALLED_SECONDS, Key
 from taskmeter.attempts.idle_reasons import STATES
 from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.attempts.names import bounded
@@ -13,6 +13,8 @@ from taskmeter.attempts.running_sum import RunningSum
 from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow, possible
 from taskmeter.cluster.computing import ComputingAttempts
 from taskmeter.cluster.distributions import Distributions
+from taskmeter.cluster.ended_attempts import MOST_ENDED, EndedAttempts
+from taskmeter.cluster.failures import Failures
 from taskmeter.cluster.idle_sums import IdleSums
 from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, WorkerState
 from taskmeter.protocol.message import Message
@@ -42,6 +44,8 @@ class ClusterAccount:
         Keeps the distributions; by default one with its own defaults.
     stalled_seconds
         An attempt is stalled when its CPU clock has stood still for so long.
+    ended
+        So many attempts that ended are kept.
     """
 
     def __init__(
@@ -51,8 +55,11 @@ class ClusterAccount:
         max_prefixes: int = 10_000,
         distributions: Distributions | None = None,
         stalled_seconds: float = STALLED_SECONDS,
+        ended: int = MOST_ENDED,
     ) -> None:
         self.began = at
+        #: what is added to an instant of this clock for its Unix time
+        self.epoch = 0.0
         self.max_prefixes = max_prefixes
         self.stalled_seconds = stalled_seconds
         self.distributions = Distributions(at=at) if distributions is None else distributions
@@ -73,6 +80,8 @@ class ClusterAccount:
         self.awaited: dict[Key, Attempt] = {}
         #: what estimates are made of
         self.computing = ComputingAttempts()
+        self.failures = Failures()
+        self.ended = EndedAttempts(ended)
         #: {meter that is gone: what may still come of it; None if nothing}
         self._departed: OrderedDict[str, Departed | None] = OrderedDict()
         self._thread_seconds = RunningSum()
@@ -159,10 +168,26 @@ class ClusterAccount:
                 compute=compute,
                 seceded=seceded,
                 cpu=cpu,
+                failure=self._note_known_failure(worker.address, end),
+            )
+            self.ended.add(
+                prefix=booked.prefix,
+                key=end.key,
+                run_id=-1 if attempt is None else attempt.run_id,
+                worker=worker.address,
+                start=end.at - seconds + self.epoch,
+                seconds=seconds,
+                outcome=booked.outcome,
+                thread=NO_THREAD if attempt is None else attempt.thread,
             )
             self._add(worker, booked.outcome, booked.prefix, compute, seceded, cpu)
             self.distributions.record(booked.series, booked.length)
             departed.booked.append(booked)
+
+    def _note_known_failure(self, worker: str, end: KnownEnd) -> tuple[str, str] | None:
+        if end.failed is None:
+            return None
+        return self.failures.add(self.admit(end.prefix), end.failed, worker, end.at + self.epoch)
 
     def _lose(
         self, worker: WorkerState, attempt: Attempt, at: float
@@ -173,6 +198,16 @@ class ClusterAccount:
         self.computing.cut(attempt, at)
         self._drop(attempt)
         self._add(worker, "lost", *used)
+        self.ended.add(
+            prefix=attempt.prefix,
+            key=attempt.key,
+            run_id=attempt.run_id,
+            worker=worker.address,
+            start=attempt.start + self.epoch,
+            seconds=max(0.0, at - attempt.start),
+            outcome="lost",
+            thread=attempt.thread,
+        )
         return used
 
     def _remember(self, meter: str, departed: Departed | None) -> None:
@@ -295,6 +330,7 @@ class ClusterAccount:
             known[booked.prefix] = known.get(booked.prefix, 0) + booked.ok
         for series, values in lengths.items():
             self.distributions.take_back(series, values)
+        self.failures.take_back(b.failure for b in departed.booked if b.failure is not None)
         departed.booked = []
         return known
 
@@ -346,7 +382,11 @@ class ClusterAccount:
                 self._unmetered_compute.tally.add_totals(totals)
 
     def _take_attempts(self, worker: WorkerState, message: Message, at: float) -> None:
-        completed = {(end.key, end.run_id) for end in message.samples.completions}
+        completed = {
+            (end.key, end.run_id)
+            for end in message.samples.completions
+            if end.outcome in {"ok", "failed"}
+        }
         for number in message.ended:
             attempt = worker.running.pop(number, None)
             if attempt is not None:
@@ -413,6 +453,21 @@ class ClusterAccount:
         self.invalid += message.invalid + message.samples.invalid
         for where, times in message.errors.items():
             self.count(where, times)
+        unix = at + self.epoch
+        for failed in message.samples.failures:
+            self.failures.add(self.admit(failed.prefix), failed, address, unix)
+        for end in message.samples.completions:
+            self.ended.add(
+                prefix=self.admit(end.prefix),
+                key=end.key,
+                run_id=end.run_id,
+                worker=address,
+                start=unix - end.start_age,
+                seconds=end.seconds,
+                outcome=end.outcome,
+                thread=end.thread,
+                weight=end.weight,
+            )
         self.distributions.take(
             message.samples,
             address,

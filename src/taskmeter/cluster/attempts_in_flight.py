@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
-from taskmeter.attempts.attempt import Key, PrefixTotals
+from taskmeter.attempts.attempt import NO_THREAD, Key, PrefixTotals
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Phase
 from taskmeter.attempts.ledger import AttemptState
 from taskmeter.attempts.running_sum import RunningSum
@@ -28,7 +28,7 @@ class Attempt:
     __slots__ = (
         "advanced_at", "cancelled", "compute", "cpu_seconds", "estimated", "frame", "key",
         "number", "over", "phase", "prefix", "run_id", "seceded", "since", "stalled", "start",
-        "unmetered", "worker",
+        "thread", "unmetered", "worker",
     )  # fmt: skip
 
     def __init__(self, worker: str, number: int, key: Key, run_id: int, prefix: str) -> None:
@@ -50,6 +50,7 @@ class Attempt:
         self.cancelled = self.stalled = False
         self.cpu_seconds: float | None = None
         self.frame = ""
+        self.thread = NO_THREAD
 
     def set(self, state: AttemptState, at: float, stalled_seconds: float) -> None:
         """Take in how it stands at an instant."""
@@ -64,6 +65,7 @@ class Attempt:
         self.cancelled = state.cancelled
         self.cpu_seconds = state.cpu_seconds
         self.frame = state.frame
+        self.thread = state.thread
         self.stalled = state.cpu_seconds is not None and state.still_seconds >= stalled_seconds
 
     def used(self, now: float) -> tuple[float, float]:

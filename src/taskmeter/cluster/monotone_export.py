@@ -10,6 +10,7 @@ import numpy as np
 
 from taskmeter.attempts.attempt import AttemptTotals
 from taskmeter.attempts.increments import nearest_increments
+from taskmeter.snapshots.failure import Failure
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
 
@@ -45,6 +46,7 @@ class MonotoneExport:
         self._outside: Mapping[tuple[str, str], ActivityTotals] = {}
         #: {state: worker seconds}
         self._worker_states: Mapping[str, float] = {}
+        self._failures: tuple[Failure, ...] = ()
 
     def look(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot as it may be exported after all those before it.
@@ -60,6 +62,7 @@ class MonotoneExport:
                 idle_seconds=dict(self._idle),
                 activity_totals=dict(self._outside),
                 worker_state_seconds=dict(self._worker_states),
+                failures=self._failures,
             )
         self._reported_at = snapshot.reported_at
         compute = self._grow(snapshot)
@@ -69,9 +72,11 @@ class MonotoneExport:
         }
         self._outside = _highest_totals(snapshot.activity_totals, self._outside)
         self._worker_states = _highest(snapshot.worker_state_seconds, self._worker_states)
+        self._failures = _highest_failures(snapshot.failures, self._failures)
         return replace(
             snapshot,
             prefixes=self._prefixes,
+            failures=self._failures,
             thread_seconds=self._thread_seconds,
             idle_seconds=dict(self._idle),
             activity_totals=self._outside,
@@ -162,3 +167,17 @@ def _highest_attempts(
                 count=max(totals.count, mark.count), seconds=max(totals.seconds, mark.seconds)
             )
     return {**new, **highest} if highest else new
+
+
+def _highest_failures(new: tuple[Failure, ...], shown: tuple[Failure, ...]) -> tuple[Failure, ...]:
+    if new is shown:
+        return new
+    counts = {(failure.prefix, failure.exception): failure.count for failure in new}
+    marks = {(failure.prefix, failure.exception): failure for failure in shown}
+    if all(counts.get(name, 0) >= mark.count for name, mark in marks.items()):
+        return new
+    highest = [
+        replace(f, count=max(f.count, mark.count)) if (mark := marks.pop(name, None)) else f
+        for name, f in zip(counts, new, strict=True)
+    ]
+    return (*highest, *marks.values())

@@ -29,6 +29,7 @@ from taskmeter.cluster.distributions import Measured
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.cluster.worker_state import WorkerState
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.ended import MOST_ENDED
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import (
     AROUND_CODE,
@@ -156,6 +157,8 @@ def read(
         workers_joined=facts.workers_joined,
         workers_left=facts.workers_left,
         late=facts.late,
+        failures=account.failures.read(),
+        ended=account.ended.after(most=MOST_ENDED) if details else (),
         remaining=facts.remaining,
         loop_turns=facts.loop_turns,
         reported_at=reported_at,
@@ -301,6 +304,7 @@ def in_flight(
             if attempt.cpu_seconds is None
             else max(0.0, as_of - attempt.advanced_at),
             frame=attempt.frame,
+            thread=attempt.thread,
         )
 
 

@@ -9,7 +9,7 @@ from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.idle_reasons import EMPTY
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.cluster.idle_sums import FREE, IdleSums
-from taskmeter.protocol.message import no_seconds
+from taskmeter.protocol.message import Failed, no_seconds
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 from taskmeter.snapshots.stats import COMPUTE
 
@@ -28,6 +28,8 @@ class KnownEnd:
         How long the attempt took, as Dask measured; None if it did not say.
     at
         When the scheduler heard of it.
+    failed
+        What it failed with.
     """
 
     key: Key
@@ -35,6 +37,7 @@ class KnownEnd:
     ok: bool
     seconds: float | None
     at: float
+    failed: Failed | None = None
 
 
 class WorkerState:
@@ -119,6 +122,8 @@ class Booked:
         Seconds from the start of its code to its end.
     compute, seceded, cpu
         Seconds that were metered.
+    failure
+        The (prefix, exception) that it was counted under as a failure; None if it was not.
     """
 
     prefix: str
@@ -127,6 +132,7 @@ class Booked:
     compute: float
     seceded: float
     cpu: float
+    failure: tuple[str, str] | None = None
 
     @property
     def outcome(self) -> str:

@@ -178,6 +178,19 @@ def output_bytes(task: Any) -> float | None:
     return None if size is None else float(size)
 
 
+def failure_of(task: Any) -> tuple[str, str, bytes]:
+    """Return (``repr`` of the exception, traceback, pickled exception) of a task that failed.
+
+    Needs ``TaskState.exception_text``, ``.traceback_text`` and ``.exception``; empty without.
+    """
+    pickled = getattr(getattr(task, "exception", None), "data", b"")
+    return (
+        str(getattr(task, "exception_text", None) or ""),
+        str(getattr(task, "traceback_text", None) or ""),
+        pickled if isinstance(pickled, bytes) else b"",
+    )
+
+
 def latest_transfer(worker: Any) -> tuple[str, float, float] | None:
     """Return (source, bytes, seconds) of what a worker fetched last, or None.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from taskmeter.attempts.attempt import PrefixTotals
+from taskmeter.attempts.attempt import NO_THREAD, Key, PrefixTotals
 from taskmeter.attempts.idle_reasons import STATES
 from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.distributions.distribution import Distribution
@@ -15,7 +15,7 @@ from taskmeter.distributions.grid import Floats
 from taskmeter.protocol.series import TRANSFER_BYTES, TRANSFER_SECONDS, Series
 
 #: Number of the format. A peer with another number is counted, logged once and ignored.
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 
 
 class MessageError(ValueError):
@@ -24,7 +24,7 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """An attempt that ended ok or failed, one of a fair sample, for the estimator.
+    """An attempt that ended: one of a fair sample of the ok ones, nearly all of the others.
 
     Parameters
     ----------
@@ -34,22 +34,25 @@ class Completion:
         Seconds since its code started.
     seconds
         How long it took.
-    ok
-        It did not fail.
+    outcome
+        One of `taskmeter.attempts.attempt.OUTCOMES`.
+    thread
+        Number of the thread that ran it, as in `InFlight`.
     input_bytes
         Bytes of its dependencies; None where that was not looked at.
     weight
-        So many completions of the prefix it stands for.
+        So many attempts of the prefix it stands for.
     seceded
         It left the thread pool, so its length says nothing of others.
     """
 
     prefix: str
-    key: object
+    key: Key
     run_id: int
     start_age: float
     seconds: float
-    ok: bool = True
+    outcome: str = "ok"
+    thread: int = NO_THREAD
     input_bytes: float | None = None
     weight: float = 1.0
     seceded: bool = False
@@ -97,6 +100,30 @@ class Slowest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Attempts of a prefix that failed with one type of exception since the last message.
+
+    Parameters
+    ----------
+    prefix, exception, count
+        What failed with what, and how often.
+    message, traceback, key
+        Of the latest; cut.
+    first_age, last_age
+        Seconds since the first and the latest of them.
+    """
+
+    prefix: str
+    exception: str
+    count: int = 1
+    message: str = ""
+    traceback: str = ""
+    key: str = ""
+    first_age: float = 0.0
+    last_age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
     """What was measured since the last message.
 
@@ -106,7 +133,7 @@ class Samples:
         ``{series: values}``, arrays of shape (n,), where there are few.
     distributions
         ``{series: distribution}``, where there are many.
-    groups, slowest, completions
+    groups, slowest, completions, failures
         Of the attempts that ended.
     invalid
         Values that cannot be, which are in none of these.
@@ -117,6 +144,7 @@ class Samples:
     groups: tuple[GroupActivity, ...] = ()
     slowest: tuple[Slowest, ...] = ()
     completions: tuple[Completion, ...] = ()
+    failures: tuple[Failed, ...] = ()
     invalid: int = 0
 
     def transfers(self, most: int) -> Iterator[tuple[str, float, float]]:

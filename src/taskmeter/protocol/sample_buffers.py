@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
+from taskmeter.attempts.attempt import NO_THREAD, Key
 from taskmeter.attempts.names import bounded
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import Floats
-from taskmeter.protocol.message import Completion, GroupActivity, Samples, Slowest
+from taskmeter.protocol.ended_sample import Dice, Ended, EndedSample
+from taskmeter.protocol.failure_buffer import FailureBuffer
+from taskmeter.protocol.message import GroupActivity, Samples, Slowest
 from taskmeter.protocol.series import (
     ACTIVITIES,
     DURATION,
@@ -28,9 +30,6 @@ FEW = 200
 
 _ACTIVITIES = frozenset(ACTIVITIES.values())
 
-#: Of each prefix so many completions go into a message, a fair sample.
-MOST_COMPLETIONS = 16
-
 
 class _Group:
     """Since when, until when and for whom attempts of a group ran."""
@@ -42,65 +41,6 @@ class _Group:
         self.span_id = span_id
         self.start = start
         self.stop = stop
-
-
-class _Ended(NamedTuple):
-    """An attempt that completed."""
-
-    key: object
-    run_id: int
-    start: float
-    seconds: float
-    ok: bool
-    input_bytes: float | None
-    seceded: bool
-
-
-class _Dice:
-    """A linear congruential generator (Numerical Recipes).
-
-    This module reads no clock and no source of randomness.
-    """
-
-    __slots__ = ("_state",)
-
-    def __init__(self) -> None:
-        self._state = 0
-
-    def below(self, number: int) -> int:
-        """Return a whole number from 0 on and below `number`."""
-        self._state = (1664525 * self._state + 1013904223) & 0xFFFFFFFF
-        return self._state * number >> 32
-
-
-class _Completions:
-    """A fair sample of the attempts of one prefix that completed (Vitter's algorithm R).
-
-    Those that the receiver was told of while they ran are a stratum of their own, and all kept.
-    """
-
-    __slots__ = ("count", "sample", "told")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.sample: list[_Ended] = []
-        self.told: list[_Ended] = []
-
-    def weighted(self) -> Iterator[tuple[_Ended, float]]:
-        """Yield attempts, and how many each stands for."""
-        for ended in self.told:
-            yield ended, 1.0
-        for ended in self.sample:
-            yield ended, self.count / len(self.sample)
-
-    def add(self, ended: _Ended, dice: _Dice) -> None:
-        self.count += 1
-        if len(self.sample) < MOST_COMPLETIONS:
-            self.sample.append(ended)
-            return
-        place = dice.below(self.count)
-        if place < MOST_COMPLETIONS:
-            self.sample[place] = ended
 
 
 class SampleBuffers:
@@ -127,11 +67,12 @@ class SampleBuffers:
         #: {group: when its attempts ran, of those that ended since then}
         self._groups: dict[str, _Group] = {}
         #: {prefix: (seconds, key, end) of the slowest ok attempt since then}
-        self._slowest: dict[str, tuple[float, object, float]] = {}
-        #: {prefix: attempts that completed since then}
-        self._completions: dict[str, _Completions] = {}
+        self._slowest: dict[str, tuple[float, Key, float]] = {}
+        #: {prefix: attempts that ended since then}
+        self._ended: dict[str, EndedSample] = {}
+        self.failures = FailureBuffer()
         # one for all calls of `take`, so that each draws other places
-        self._dice = _Dice()
+        self._dice = Dice()
         #: the first series that the latest `take` left
         self._left: Series | None = None
 
@@ -151,7 +92,7 @@ class SampleBuffers:
     def attempt(
         self,
         *,
-        key: object,
+        key: Key,
         run_id: int,
         prefix: str,
         group: str,
@@ -159,13 +100,14 @@ class SampleBuffers:
         start: float,
         stop: float,
         seconds: float,
-        ok: bool,
+        outcome: str = "ok",
+        thread: int = NO_THREAD,
         output_bytes: float | None = None,
         input_bytes: float | None = None,
         seceded: bool = False,
         told: bool = False,
     ) -> None:
-        """Record an attempt that ended ok, or failed.
+        """Record an attempt that ended; of ok and failed ones the duration, too.
 
         Parameters
         ----------
@@ -175,29 +117,30 @@ class SampleBuffers:
             When it ran, on the clock that `take` is given.
         seconds
             How long, which may be more exact than the difference.
-        ok
-            It did not fail.
+        outcome, thread, input_bytes, seceded
+            As in `Completion`.
         output_bytes
             The size of its result; None if there is none.
-        input_bytes, seceded
-            As in `Completion`.
         told
             The receiver was told of it while it ran, so it must hear of its end.
         """
-        if ok:
-            self.record(Series(DURATION, prefix, COMPUTE, group), seconds)
-        else:
-            self.record(Series(FAILED_DURATION, prefix, "", group), seconds)
-        if output_bytes is not None:
-            self.record(Series(OUTPUT_BYTES, prefix, "", group), output_bytes)
+        ok = outcome == "ok"
         if 0 <= seconds <= MOST_SECONDS:
             if ok and self._slowest.get(prefix, (-1.0,))[0] < seconds:
                 self._slowest[prefix] = (seconds, key, stop)
-            completions = self._completions.get(prefix)
-            if completions is None:
-                completions = self._completions[prefix] = _Completions()
-            ended = _Ended(key, run_id, start, seconds, ok, input_bytes, seceded)
-            completions.told.append(ended) if told else completions.add(ended, self._dice)
+            sample = self._ended.get(prefix)
+            if sample is None:
+                sample = self._ended[prefix] = EndedSample()
+            ended = Ended(key, run_id, start, seconds, outcome, thread, input_bytes, seceded)
+            sample.add(ended, self._dice, told=told)
+        if ok:
+            self.record(Series(DURATION, prefix, COMPUTE, group), seconds)
+        elif outcome == "failed":
+            self.record(Series(FAILED_DURATION, prefix, "", group), seconds)
+        else:
+            return
+        if output_bytes is not None:
+            self.record(Series(OUTPUT_BYTES, prefix, "", group), output_bytes)
         if group:
             self._extend(group, prefix, span_id, start, stop)
 
@@ -264,7 +207,7 @@ class SampleBuffers:
                 values[series] = good
         groups, self._groups = self._groups, {}
         slowest, self._slowest = self._slowest, {}
-        completions, self._completions = self._completions, {}
+        ended, self._ended = self._ended, {}
         return Samples(
             values=values,
             distributions=distributions,
@@ -289,18 +232,9 @@ class SampleBuffers:
                 for prefix, (seconds, key, stop) in slowest.items()
             ),
             completions=tuple(
-                Completion(
-                    prefix=prefix,
-                    key=ended.key,
-                    run_id=ended.run_id,
-                    start_age=max(0.0, now - ended.start),
-                    seconds=ended.seconds,
-                    ok=ended.ok,
-                    input_bytes=ended.input_bytes,
-                    weight=weight,
-                    seceded=ended.seceded,
-                )
-                for prefix, completed in completions.items()
-                for ended, weight in completed.weighted()
+                completion
+                for prefix, sample in ended.items()
+                for completion in sample.completions(prefix, now)
             ),
+            failures=self.failures.take(now),
         )

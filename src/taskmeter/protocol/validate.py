@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskmeter.attempts.attempt import Key
-from taskmeter.attempts.names import bounded
+from taskmeter.attempts.names import MOST_CHARACTERS, bounded
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import Floats
 from taskmeter.protocol.series import (
@@ -36,11 +36,11 @@ _MOST: Final = {
 }
 
 
-def text(value: Any) -> str:
+def text(value: Any, most: int = MOST_CHARACTERS) -> str:
     """Return a string, cut to a length; ``TypeError`` for anything else."""
     if not isinstance(value, str):
         raise TypeError(value)
-    return bounded(value)
+    return bounded(value, most)
 
 
 def count(value: Any, least: int = 0) -> int:

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeVar
 import msgpack
 import numpy as np
 
-from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, PrefixTotals
+from taskmeter.attempts.attempt import NO_THREAD, OUTCOMES, AttemptTotals, PrefixTotals
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Phase
+from taskmeter.attempts.exception_text import MOST_TRACEBACK
 from taskmeter.attempts.idle_reasons import STATES
 from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.distributions.distribution import Distribution
@@ -21,6 +22,7 @@ from taskmeter.protocol import validate
 from taskmeter.protocol.message import (
     PROTOCOL,
     Completion,
+    Failed,
     GroupActivity,
     Message,
     MessageError,
@@ -72,9 +74,14 @@ def pack_message(message: Message) -> bytes:
             [[g.group, g.prefix, g.span_id, g.start_age, g.stop_age] for g in samples.groups],
             [[s.prefix, s.key, s.seconds, s.age] for s in samples.slowest],
             [
-                [c.prefix, c.key, c.run_id, c.start_age, c.seconds, c.ok, c.input_bytes, c.weight,
-                 c.seceded]
+                [c.prefix, c.key, c.run_id, c.start_age, c.seconds, OUTCOMES.index(c.outcome),
+                 c.thread, c.input_bytes, c.weight, c.seceded]
                 for c in samples.completions
+            ],
+            [
+                [f.prefix, f.exception, f.count, f.message, f.traceback, f.key, f.first_age,
+                 f.last_age]
+                for f in samples.failures
             ],
             samples.invalid,
             message.invalid,
@@ -84,17 +91,11 @@ def pack_message(message: Message) -> bytes:
     )  # fmt: skip
 
 
-def unpack_message(data: Any, *, completions: bool = True) -> Message:
+def unpack_message(data: Any) -> Message:
     """Return the message that `pack_message` was given.
 
-    A row that holds a value that cannot be is left out, and counted in `Message.invalid`.
-
-    Parameters
-    ----------
-    data
-        The bytes.
-    completions
-        Read the completions, too, which are half of the price.
+    A row that holds a value that cannot be is left out, and counted in `Message.invalid`. What a
+    later release adds at the end is passed over.
 
     Raises
     ------
@@ -109,7 +110,7 @@ def unpack_message(data: Any, *, completions: bool = True) -> Message:
     if plain[0] != PROTOCOL:
         raise MessageError("message of another protocol number")
     try:
-        return _Reader(completions=completions).message(*plain[1:])
+        return _Reader().message(*plain[1:])
     except _BAD as error:
         raise MessageError("garbled message") from error
 
@@ -125,6 +126,7 @@ def _state_row(state: AttemptState) -> list[Any]:
         state.cpu_seconds,
         state.still_seconds,
         state.frame,
+        state.thread,
     ]
 
 
@@ -141,8 +143,7 @@ def _totals_row(prefix: str, totals: PrefixTotals) -> list[Any]:
 class _Reader:
     """Reads the rows of one message, and counts those that cannot be."""
 
-    def __init__(self, *, completions: bool) -> None:
-        self.completions = completions
+    def __init__(self) -> None:
         self.invalid = 0
 
     def message(
@@ -161,17 +162,20 @@ class _Reader:
         groups: Any,
         slowest: Any,
         completions: Any,
+        failures: Any,
         samples_invalid: Any,
         invalid: Any,
         errors: Any,
         version: Any,
+        *_: Any,
     ) -> Message:
         samples = Samples(
             values=dict(self._rows(values, self._values)),
             distributions=dict(self._rows(distributions, _distribution)),
             groups=self._rows(groups, _group),
             slowest=self._rows(slowest, _slowest),
-            completions=self._rows(completions, _completion) if self.completions else (),
+            completions=self._rows(completions, _completion),
+            failures=self._rows(failures, _failed),
             invalid=validate.count(samples_invalid),
         )
         return Message(
@@ -244,6 +248,7 @@ def _state(
     cpu: Any,
     still: Any,
     frame: Any,
+    thread: Any,
 ) -> AttemptState:
     return AttemptState(
         number=validate.count(number),
@@ -255,6 +260,7 @@ def _state(
         cpu_seconds=None if cpu is None else validate.seconds(cpu),
         still_seconds=validate.seconds(still),
         frame=validate.text(frame),
+        thread=_thread(thread),
     )
 
 
@@ -297,7 +303,8 @@ def _completion(
     run_id: Any,
     start_age: Any,
     seconds: Any,
-    ok: Any,
+    outcome: Any,
+    thread: Any,
     input_bytes: Any,
     weight: Any,
     seceded: Any,
@@ -308,13 +315,40 @@ def _completion(
         run_id=_run_id(run_id),
         start_age=validate.seconds(start_age),
         seconds=validate.seconds(seconds),
-        ok=bool(ok),
+        outcome=OUTCOMES[validate.count(outcome)],
+        thread=_thread(thread),
         input_bytes=None
         if input_bytes is None
         else validate.number(input_bytes, validate.MOST_BYTES),
         weight=validate.number(weight, validate.MOST_COUNT),
         seceded=bool(seceded),
     )
+
+
+def _failed(
+    prefix: Any,
+    exception: Any,
+    count: Any,
+    message: Any,
+    traceback: Any,
+    key: Any,
+    first_age: Any,
+    last_age: Any,
+) -> Failed:
+    return Failed(
+        prefix=validate.text(prefix),
+        exception=validate.text(exception),
+        count=validate.count(count),
+        message=validate.text(message),
+        traceback=validate.text(traceback, MOST_TRACEBACK),
+        key=validate.text(key),
+        first_age=validate.seconds(first_age),
+        last_age=validate.seconds(last_age),
+    )
+
+
+def _thread(value: Any) -> int:
+    return NO_THREAD if value == NO_THREAD else validate.count(value)
 
 
 def _error(where: Any, times: Any) -> tuple[str, int]:

@@ -10,7 +10,9 @@ from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES
 from taskmeter.estimation.transfer_model import TransferModel
+from taskmeter.snapshots.ended import EndedAttempt
 from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
+from taskmeter.snapshots.failure import Failure
 from taskmeter.snapshots.stats import (
     ActivityTotals,
     GroupStats,
@@ -110,6 +112,8 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
             for row in data.get("activities", ())
         },
         "late": tuple(LateAttempt(**known(LateAttempt, row)) for row in data.get("late", ())),
+        "failures": tuple(Failure(**known(Failure, row)) for row in data.get("failures", ())),
+        "ended": tuple(EndedAttempt(**known(EndedAttempt, row)) for row in data.get("ended", ())),
         "remaining": _remaining(data.get("remaining")),
         "loop_turns": _distributions(data.get("loop_turns", {})),
         "activity_totals": {

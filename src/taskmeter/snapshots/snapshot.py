@@ -11,7 +11,9 @@ from taskmeter.attempts.attempt import OUTCOMES, STALLED_SECONDS, InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.snapshots import codec, html
+from taskmeter.snapshots.ended import EndedAttempt
 from taskmeter.snapshots.expected import LateAttempt, Remaining
+from taskmeter.snapshots.failure import Failure, failures_since
 from taskmeter.snapshots.lazy_mapping import LazyMapping
 from taskmeter.snapshots.stats import (
     COMPUTE,
@@ -110,6 +112,11 @@ class Snapshot:
         timeout, lost.
     late
         Attempts in flight that last longer than all but 1 % of their kind, the oldest first.
+    failures
+        What failed with which exception, the most frequent first; at most 200 kinds, and the rest
+        of a prefix as ``__other__``.
+    ended
+        The latest attempts that ended, the oldest first: a fair sample of the ok ones.
     remaining
         How long all that the scheduler has to do will take; None if it cannot be told.
     loop_turns
@@ -140,6 +147,8 @@ class Snapshot:
     workers_joined: int = 0
     workers_left: Mapping[str, int] = field(default_factory=dict)
     late: tuple[LateAttempt, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    ended: tuple[EndedAttempt, ...] = ()
     remaining: Remaining | None = None
     loop_turns: Mapping[str, Distribution] = field(default_factory=dict)
     reported_at: float | None = None
@@ -274,6 +283,8 @@ class Snapshot:
                 reason: max(0, left - older.workers_left.get(reason, 0))
                 for reason, left in self.workers_left.items()
             },
+            failures=failures_since(self.failures, older.failures),
+            ended=tuple(a for a in self.ended if a.start + a.seconds > older.at),
             loop_turns=LazyMapping(
                 {
                     part: (turns, older.loop_turns.get(part, Distribution()))

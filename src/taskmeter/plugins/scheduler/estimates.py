@@ -85,8 +85,9 @@ class Forecasting:
     def take(self, worker: str, completions: Iterable[Completion], at: float) -> None:
         """Note what completed on a worker, as its message told at an instant."""
         for completion in completions:
-            # what it seceded for says nothing of how long others take
-            if completion.seceded:
+            # What it seceded for says nothing of how long others take; the account knows of those
+            # that were cut short.
+            if completion.seceded or completion.outcome not in {"ok", "failed"}:
                 continue
             start = at - completion.start_age
             self.last_end = max(self.last_end, min(at, start + completion.seconds))
@@ -96,7 +97,7 @@ class Forecasting:
                     worker=worker,
                     start=start,
                     seconds=completion.seconds,
-                    ok=completion.ok,
+                    ok=completion.outcome == "ok",
                     input_bytes=completion.input_bytes,
                     weight=completion.weight,
                 )

@@ -130,6 +130,7 @@ class SchedulerMeter(SchedulerPlugin):
             ),
             stalled_seconds=settings.stalled_seconds,
         )
+        self.account.epoch = self.began - now
         self.turns = LoopTurns()
         self._lister = Lister(scheduler, self.account, self.turns.recorder("snapshot"))
         self._stamped = settings.timestamps
@@ -170,9 +171,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.transition = self.transits.hook()
         # The scheduler's side comes first: a message must find somebody to take it.
         self._receiver = receiver = Receiver(
-            contained(self.errors, "message", self._take),
-            self.account.count,
-            completions=self.steering.mode != "off",
+            contained(self.errors, "message", self._take), self.account.count
         )
         scheduler.extensions[EXTENSION] = receiver
         timed = self.turns.timed
@@ -368,6 +367,7 @@ class SchedulerMeter(SchedulerPlugin):
             self._remove()
             return
         now = monotonic()
+        self.account.epoch = time() - now
         self._estimate(now)
         if self.steering.mode != "off":
             self.forecasting.update(now)

@@ -26,20 +26,15 @@ class Receiver:
         Takes a worker's address and its message.
     reject
         Is told of what could not be read.
-    completions
-        Somebody wants to know of completions.
     """
 
     def __init__(
         self,
         take: Callable[[str, Message], None],
         reject: Callable[[str], None],
-        *,
-        completions: bool = True,
     ) -> None:
         self._take: Callable[[str, Message], None] | None = take
         self._reject = reject
-        self._completions = completions
         self._logged: set[str] = set()
 
     @property
@@ -56,7 +51,7 @@ class Receiver:
         if self._take is None or not data:
             return
         try:
-            message = unpack_message(data, completions=self._completions)
+            message = unpack_message(data)
         except MessageError as error:
             self._refuse(worker, str(error))
             return

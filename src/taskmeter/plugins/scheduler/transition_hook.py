@@ -14,6 +14,7 @@ from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.worker_state import KnownEnd
 from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
+from taskmeter.plugins.failed_task import failed
 from taskmeter.plugins.scheduler.states import LostResults, TaskStates, WorkerStates
 from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
 from taskmeter.protocol.series import NO_WORKER, QUEUED, WAIT, Series
@@ -163,12 +164,15 @@ class TransitionHook:
     def left(self, worker: str) -> Iterator[KnownEnd]:
         """Yield the ends on a worker that went away, which it may never tell."""
         for key, finish, at, startstops in self.ends.pop(worker, ()):
+            prefix = dask_internals.prefix_of(key)
+            task = self._scheduler.tasks.get(key)
             yield KnownEnd(
                 key=key,
-                prefix=dask_internals.prefix_of(key),
+                prefix=prefix,
                 ok=finish == "memory",
                 seconds=dask_internals.compute_seconds(startstops),
                 at=at,
+                failed=None if finish == "memory" else failed(task, key, prefix),
             )
 
     def _end(self, key: Key, kwargs: Mapping[str, Any]) -> None:

@@ -7,12 +7,22 @@ from typing import Any
 
 from distributed.metrics import time
 
-from taskmeter.attempts.attempt import Key
-from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Ended, Moved, Started, Wanted
+from taskmeter.attempts.attempt import NO_THREAD, Key
+from taskmeter.attempts.events import (
+    COMPUTING,
+    SECEDED,
+    WAITING,
+    Ended,
+    Moved,
+    Placed,
+    Started,
+    Wanted,
+)
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.attempts.names import bounded
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.worker.recording import Recording
+from taskmeter.plugins.worker.thread_numbers import ThreadNumbers
 from taskmeter.plugins.worker.transitions import Meaning, meaning
 
 
@@ -21,7 +31,7 @@ class Execution:
 
     __slots__ = (
         "begun", "earlier", "executor", "hooked", "hooked_wall", "key", "outcome", "prefix",
-        "run_id", "seceded",
+        "run_id", "seceded", "thread",
     )  # fmt: skip
 
     def __init__(self, task: Any, now: float) -> None:
@@ -38,6 +48,8 @@ class Execution:
         self.begun = False
         #: it has left the thread pool at some time
         self.seceded = False
+        #: number of the thread that runs it
+        self.thread = NO_THREAD
         #: how it ended, once it has
         self.outcome = ""
 
@@ -60,6 +72,7 @@ class Executions:
         self._ledger = ledger
         self._recording = recording
         self._live: dict[Key, Execution] = {}
+        self._numbers = ThreadNumbers()
         #: when threads were last looked at
         self.looked = 0.0
         #: {executor: when it was last seen to be done with an attempt}
@@ -170,9 +183,18 @@ class Executions:
                 if ended is not None:
                     yield ended
 
+    def place(self, live: Execution, ident: int) -> None:
+        """Note which thread runs an attempt."""
+        live.thread = self._numbers.number(ident)
+        self._ledger.handle(Placed(key=live.key, run_id=live.run_id, thread=live.thread))
+
     def end(self, ended: Execution, now: float) -> None:
         """Note that an attempt's code stopped; as Dask measured it in its thread, if it did."""
         del self._live[ended.key]
+        if ended.thread == NO_THREAD:
+            ident = dask_internals.thread_of_result(self._worker, ended.key)
+            if ident is not None:
+                ended.thread = self._numbers.number(ident)
         if self._ledger.phase(ended.key, ended.run_id) == WAITING:
             at = self.got_thread_at(ended.executor, now)
             self._ledger.handle(Moved(key=ended.key, run_id=ended.run_id, phase=COMPUTING, at=at))
@@ -197,16 +219,18 @@ class Executions:
                 seconds=seconds,
             )
         )
-        if length is not None and task is not None:
+        if length is not None:
             self._recording.ended(
                 task,
                 ended.outcome,
+                key=ended.key,
                 prefix=ended.prefix,
                 run_id=ended.run_id,
                 start=now - length if began is None else began,
                 stop=now,
                 seconds=length,
                 earlier=ended.earlier,
+                thread=ended.thread,
                 seceded=ended.seceded,
                 told=told,
             )

@@ -11,7 +11,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
-from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.attempt import NO_THREAD, Key
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Began, CpuRead, Moved
 from taskmeter.attempts.ledger import AttemptLedger
 from taskmeter.attempts.time_integral import Integral
@@ -110,7 +110,9 @@ class WorkerMeter(WorkerPlugin):
             max_prefixes=settings.tracked_prefixes,
             distributions=Distributions(at=now, series=settings.tracked_series, groups=1, pairs=1),
             stalled_seconds=settings.stalled_seconds,
+            ended=0,
         )
+        self.account.epoch = self.start - now
         self.account.join(worker.address, worker.state.nthreads, now)
         self.export = MonotoneExport()
         self._cpu = CpuClocks()
@@ -222,6 +224,9 @@ class WorkerMeter(WorkerPlugin):
                     at = (self._executions.looked + now) / 2
                 live.begun = True
                 ledger.handle(Moved(key=attempt.key, run_id=live.run_id, phase=phase, at=at))
+            thread = threads.get(attempt.key)
+            if thread is not None and live.thread == NO_THREAD:
+                self._executions.place(live, thread)
             live.seceded |= phase == SECEDED
             self._rejoined += attempt.seceded and phase == COMPUTING
 

@@ -6,10 +6,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.attempt import NO_THREAD, Key
 from taskmeter.attempts.names import bounded
 from taskmeter.errors import count_error
 from taskmeter.plugins import dask_internals
+from taskmeter.plugins.failed_task import failed
 from taskmeter.plugins.worker.digests import Add, Digests, series_of
 from taskmeter.protocol.message import Samples
 from taskmeter.protocol.sample_buffers import SampleBuffers
@@ -125,12 +126,14 @@ class Recording:
         task: Any,
         outcome: str,
         *,
+        key: Key,
         prefix: str,
         run_id: int,
         start: float,
         stop: float,
         seconds: float,
         earlier: int,
+        thread: int = NO_THREAD,
         seceded: bool = False,
         told: bool = False,
     ) -> None:
@@ -139,40 +142,45 @@ class Recording:
         Parameters
         ----------
         task
-            The worker's TaskState.
+            The worker's TaskState; None if Dask has forgotten it.
         outcome
             How it ended; a duration is recorded of ok and failed ones.
-        prefix, run_id
-            What it counts under, and which attempt.
+        key, prefix, run_id
+            Which attempt, and what it counts under.
         start, stop, seconds
             When, on the monotonic clock, and how long.
         earlier
             So many of its startstops were there when its code started.
+        thread
+            Number of the thread that ran it.
         seceded
             It left the thread pool before.
         told
             The scheduler was told of it while it ran.
         """
-        if seceded and outcome == "ok":
-            self._seceded[prefix] = self._seceded.get(prefix, 0) + 1
-        for action, took in actions(task.startstops, earlier):
-            if action not in _IN_DIGESTS:
-                self.samples.record(Series(DURATION, prefix, action), took)
-        if outcome not in {"ok", "failed"}:
-            return
         ok = outcome == "ok"
+        if seceded and ok:
+            self._seceded[prefix] = self._seceded.get(prefix, 0) + 1
+        if task is not None:
+            for action, took in actions(task.startstops, earlier):
+                if action not in _IN_DIGESTS:
+                    self.samples.record(Series(DURATION, prefix, action), took)
+            if outcome == "failed":
+                self.samples.failures.add(failed(task, key, prefix), stop)
+        look = task is not None and seconds >= LOOK_AT_INPUTS
         self.samples.attempt(
-            key=task.key,
+            key=key,
             run_id=run_id,
             prefix=prefix,
-            group=bounded(dask_internals.group_of(task.key)),
+            group=bounded(dask_internals.group_of(key)),
             span_id=dask_internals.span_id(task),
             start=start,
             stop=stop,
             seconds=seconds,
-            ok=ok,
+            outcome=outcome,
+            thread=thread,
             output_bytes=dask_internals.output_bytes(task) if ok else None,
-            input_bytes=dask_internals.input_bytes(task) if seconds >= LOOK_AT_INPUTS else None,
+            input_bytes=dask_internals.input_bytes(task) if look else None,
             seceded=seceded,
             told=told,
         )
