@@ -29,6 +29,8 @@ LAX = Thresholds(
     stuck_times=1e-9,
     stuck_seconds=0.1,
     longest_seconds=1.0,
+    stalled_times=1e-9,
+    stalled_seconds=0.1,
     no_progress_minutes=1,
     failed_ratio=0.0,
     wasted_ratio=0.0,
@@ -121,7 +123,8 @@ def _mishaps(cluster: Metered, servers: Iterable[PrometheusServer]) -> Iterator[
     """A task that hangs, and a worker that dies with a result and with a task; give the others."""
     client = cluster.client
     first, second, third = (worker.address for worker in cluster.snapshot().workers)
-    stuck = client.submit(nap, 600, key="stuck-1", workers=[first])
+    # of a kind of which others ended
+    stuck = client.submit(nap, 600, key="nap-1", workers=[first])
     kept = client.submit(make, 1000, key="make-lost", workers=[third], allow_other_workers=True)
     kept.result()
     # A rate is of two samples: both have to see that nothing has been made again.
@@ -145,7 +148,7 @@ def _work(cluster: Metered, workers: list[str], number: int) -> None:
         client.submit(make, 100_000 * number, pure=False, workers=[worker]) for worker in workers
     ]
     both = [client.submit(join, *parts, pure=False, workers=[w]) for w in workers]
-    client.gather([*both, *client.map(nap, [0.1] * 20, pure=False)])
+    client.gather([*both, *client.map(nap, [0.1] * 60, pure=False)])
     assert all(future.exception() for future in fails)
 
 
