@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +32,8 @@ class PrometheusServer:
         Values for ``--enable-feature``.
     rules
         The text of a rule file; empty for none.
+    jobs
+        More of what stands under ``scrape_configs``; they scrape the same targets.
 
     Raises
     ------
@@ -47,12 +49,14 @@ class PrometheusServer:
         path: str = "/metrics",
         features: Collection[str] = (),
         rules: str = "",
+        jobs: Collection[Mapping[str, Any]] = (),
     ) -> None:
         self.targets = list(targets)
         self.interval_seconds = interval_seconds
         self.path = path
         self.features = features
         self.rules = rules
+        self.jobs = jobs
 
     def __enter__(self) -> PrometheusServer:
         program = shutil.which("prometheus")
@@ -104,6 +108,7 @@ class PrometheusServer:
 
     def _configuration(self) -> dict[str, Any]:
         milliseconds = round(self.interval_seconds * 1000)
+        where = {"static_configs": [{"targets": self.targets}]}
         return {
             "global": {
                 "scrape_interval": f"{milliseconds}ms",
@@ -112,11 +117,8 @@ class PrometheusServer:
             },
             "rule_files": ["rules.yml"] if self.rules else [],
             "scrape_configs": [
-                {
-                    "job_name": "dask",
-                    "metrics_path": self.path,
-                    "static_configs": [{"targets": self.targets}],
-                }
+                {"job_name": "dask", "metrics_path": self.path, **where},
+                *({**job, **where} for job in self.jobs),
             ],
         }
 
@@ -176,7 +178,7 @@ class PrometheusServer:
             If one was not.
         """
         deadline = time.monotonic() + timeout
-        while self.targets_up() < len(self.targets):
+        while self.targets_up() < len(self.targets) * (1 + len(self.jobs)):
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"Prometheus could not scrape {self.targets} in {timeout:g} s:\n"
