@@ -151,11 +151,8 @@ class Watched:
         tick, work, begin = application.Page._tick, application._work, application.Page.__init__
         view = snapshot_cache.Feed.view
 
-        def timed_view(self_: snapshot_cache.Feed) -> Any:
-            started = thread_time()
-            found = view(self_)
-            self.taking.append((thread_time() - started) * 1e3)
-            return found
+        async def timed_view(self_: snapshot_cache.Feed) -> Any:
+            return await timed(view(self_), self.taking)
 
         def timed_work(jobs: Any) -> Any:
             started = perf_counter()
@@ -167,19 +164,8 @@ class Watched:
             self.calls += 1
             if not page._connected():
                 return
-            before = thread_time()
-            steps = tick(page).__await__()
-            total = thread_time() - before
-            try:
-                while True:
-                    before = thread_time()
-                    waited_for = next(steps)
-                    total += thread_time() - before
-                    await Yielded(waited_for)
-            except StopIteration:
-                total += thread_time() - before
+            await timed(tick(page), self.on_loop)
             self.updates += 1
-            self.on_loop.append(total * 1e3)
 
         def noted(page: Any, *args: Any, **kwargs: Any) -> None:
             begin(page, *args, **kwargs)
@@ -189,6 +175,20 @@ class Watched:
         application._work = timed_work
         application.Page._tick = timed_tick
         application.Page.__init__ = noted
+
+
+async def timed(coroutine: Any, took: list[float]) -> Any:
+    """Await a coroutine and note how long its own turns of the event loop took, in ms."""
+    steps, total = coroutine.__await__(), 0.0
+    while True:
+        before = thread_time()
+        try:
+            waited_for = next(steps)
+        except StopIteration as over:
+            took.append((total + thread_time() - before) * 1e3)
+            return over.value
+        total += thread_time() - before
+        await Yielded(waited_for)
 
 
 class Yielded:

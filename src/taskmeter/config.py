@@ -96,7 +96,7 @@ class Settings:
 
 def unknown_settings() -> tuple[str, ...]:
     """Return a sentence about each setting under ``taskmeter`` that does not exist."""
-    section = dask.config.get(_SECTION)
+    section = dask.config.get(_SECTION, {})
     if not isinstance(section, Mapping):
         return (f"The setting {_SECTION} cannot be {section!r}; it takes a mapping of settings.",)
     names = sorted(str(name).replace("_", "-") for name in section)

@@ -329,6 +329,20 @@ def test_in_the_dark_the_ink_is_light(visit):
     assert colours["dark"] == ["#d6d6d6", "rgb(31, 34, 39)"]
 
 
+def test_a_page_opened_after_the_work_shows_all_of_it(visit, dashboard):
+    """Case V1."""
+    began = dashboard.meter.began
+    page = visit("individual-taskmeter-compute")
+    at = [instant for (instant,) in shown(page, "rates", "at")]
+    assert at == sorted(at)
+    assert at[0] == pytest.approx(began)
+    total = column(page, "rates", "total")
+    lengths = [stop - start for start, stop in zip(at[::2], at[1::2], strict=True)]
+    busy = math.fsum(rate * length for rate, length in zip(total[::2], lengths, strict=True))
+    export = dashboard.meter.exported()
+    assert busy == pytest.approx(export.compute_seconds, rel=0.2, abs=8.0)
+
+
 def test_a_hidden_page_costs_nothing(visit, dashboard):
     page = visit("individual-taskmeter-compute")
     assert shown(page, "rates", "at")
@@ -352,7 +366,7 @@ def test_of_a_closed_page_nothing_remains(visit, dashboard):
     wait_until(lambda: dashboard.readers == 1, what="it reads")
     page.close()
     wait_until(lambda: dashboard.readers == 0 and not dashboard.pages.open, what="it is gone")
-    assert dashboard.pages._feed._history.moments == ()
+    assert dashboard.pages._feed._view is None
 
 
 def test_dasks_own_pages_lead_to_it(dashboard):
@@ -403,9 +417,9 @@ def test_uninstalling_says_nothing_and_stops_what_ran(caplog):  # case T14
 
 
 def test_without_a_dashboard_there_are_no_pages():
-    taskmeter_pages.add_pages(SimpleNamespace(), lambda: None)()
+    taskmeter_pages.add_pages(SimpleNamespace(), lambda: None, lambda _: tuple)()
     scheduler = SimpleNamespace(http_application=SimpleNamespace(applications=[object()]))
-    taskmeter_pages.add_pages(scheduler, lambda: None)()
+    taskmeter_pages.add_pages(scheduler, lambda: None, lambda _: tuple)()
 
 
 def test_without_bokeh_there_are_no_pages(monkeypatch, caplog):
@@ -413,6 +427,6 @@ def test_without_bokeh_there_are_no_pages(monkeypatch, caplog):
     dask_s = SimpleNamespace(app_paths=set())
     scheduler = SimpleNamespace(http_application=SimpleNamespace(applications=[dask_s]))
     with caplog.at_level("DEBUG", logger="taskmeter"):
-        taskmeter_pages.add_pages(scheduler, lambda: None)()
+        taskmeter_pages.add_pages(scheduler, lambda: None, lambda _: tuple)()
     assert len(caplog.records) == 1
     assert scheduler.http_application.applications == [dask_s]

@@ -13,16 +13,17 @@ from view_snapshots import group, snapshot, stats, timed, transfers
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
-from taskmeter.history.moment import MOST_NAMES
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.views.figures.boxes import MOST_MARKS, actions, boxes, wants_log
-from taskmeter.views.figures.history import History, capacity_layers, compute_layers
+from taskmeter.views.figures.history import capacity_layers, compute_layers
 from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import GREY, prefix_colour
 from taskmeter.views.figures.shape import bars, censored, families, floor, survival
 from taskmeter.views.figures.top import REST, top
 from taskmeter.views.figures.traffic import matrix
 from taskmeter.views.tables.capacity import shares
+from taskmeter.views.tables.course import course_line
 from taskmeter.views.tables.running import running_table
 
 SCRIPT = "<script>alert(1)</script>"
@@ -190,74 +191,51 @@ def test_the_axis_is_logarithmic_where_the_range_calls_for_it_and_does_not_flick
     assert [wants_log(rows, now_log=True) for rows in (near, between, far)] == [False, True, True]
 
 
-# History
-
-
-def after(at: float, busy: dict[str, float], **more) -> Snapshot:
-    return replace(snapshot({name: stats(s) for name, s in busy.items()}, at=at), **more)
+# The course
 
 
 @settings(deadline=None)
 @given(
     st.lists(
-        st.dictionaries(st.sampled_from("abcdefghij"), st.floats(0, 100), max_size=10),
-        min_size=2,
+        st.tuples(
+            st.floats(0.1, 600),
+            st.dictionaries(st.sampled_from("abcdefghij"), st.floats(0, 100), max_size=10),
+        ),
+        min_size=1,
         max_size=8,
     ),
     st.integers(1, 4),
 )
-def test_layers_add_up_to_all_compute_at_every_moment(added, most):
-    history, totals = History(), dict.fromkeys("abcdefghij", 0.0)
-    for number, more in enumerate(added):
-        totals = {name: value + more.get(name, 0.0) for name, value in totals.items()}
-        history.add(after(1001.0 + number, totals))
-    layers = compute_layers(history.moments, most)
+def test_layers_are_rates_that_add_up_to_all_compute_at_every_moment(added, most):
+    moments, start = [], 1000.0
+    for seconds, busy in added:
+        moments.append(
+            Moment(
+                start=start,
+                stop=start + seconds,
+                compute_seconds={name: threads * seconds for name, threads in busy.items()},
+                thread_seconds=4.0 * seconds,
+            )
+        )
+        start += seconds
+    layers = compute_layers(moments, most)
     assert len(layers.names) <= most + 1
-    for place, more in enumerate(added[1:]):
+    for place, (_, busy) in enumerate(added):
         stacked = math.fsum(layers.rates[name][place] for name in layers.names)
-        assert stacked == pytest.approx(math.fsum(more.values()), abs=1e-6)
-    assert layers.capacity == pytest.approx([4.0] * (len(added) - 1))
+        assert stacked == pytest.approx(math.fsum(busy.values()), abs=1e-6)
+    assert layers.capacity == pytest.approx([4.0] * len(added))
 
 
-def test_a_history_is_bounded_in_time_and_in_names():
-    history = History(most=5)
-    for number in range(20):
-        busy = {f"p{n:03}": float(number * (n + 1)) for n in range(200)}
-        history.add(after(1001.0 + number, busy))
-    assert len(history.moments) == 5
-    last = history.moments[-1]
-    assert len(last.compute_seconds) == MOST_NAMES
-    assert last.busy_seconds == pytest.approx(sum(n + 1 for n in range(200)))
-
-
-def test_a_history_begins_anew_when_figures_do():
-    history = History()
-    history.add(after(1001.0, {"a": 1.0}))
-    history.add(after(1002.0, {"a": 2.0}))
-    history.add(replace(after(1003.0, {"a": 0.5}), start=1002.5))
-    assert history.moments == ()
-    history.add(replace(after(1004.0, {"a": 1.0}), start=1002.5))
-    assert history.moments[0].compute_seconds == {"a": 0.5}
-
-
-def test_the_same_snapshot_twice_is_no_moment():
-    history = History()
-    history.add(after(1001.0, {"a": 1.0}))
-    history.add(after(1001.0, {"a": 1.0}))
-    assert history.moments == ()
-
-
-def test_the_band_of_workers_is_the_quantiles_of_how_busy_they_are():
-    def workers(at: float) -> tuple[WorkerStatus, ...]:
-        return tuple(
-            WorkerStatus(address=str(n), thread_seconds=2 * at, compute_seconds=2 * at * n / 1000)
-            for n in range(1001)
+def test_the_course_is_one_line_of_bars():
+    def busy(start: float, stop: float, threads: float) -> Moment:
+        seconds = stop - start
+        return Moment(
+            start=start, stop=stop, rest_seconds=threads * seconds, thread_seconds=4.0 * seconds
         )
 
-    history = History()
-    history.add(after(1001.0, {}, workers=workers(1.0)))
-    history.add(after(1002.0, {}, workers=workers(2.0)))
-    assert history.moments[0].band == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
+    moments = [busy(0, 10, 4.0), busy(10, 30, 0.0), busy(30, 32, 0.01), busy(32, 40, 2.0)]
+    assert course_line(moments, 32) == "course |██    ▂▄| 40.0 s"
+    assert course_line(moments, 20) == course_line([], 80) == ""
 
 
 # Capacity
@@ -283,10 +261,9 @@ def test_without_capacity_there_are_no_shares():
 
 
 def test_layers_of_the_capacity_add_up_to_one():
-    history = History()
-    history.add(after(1001.0, {"a": 1.0}, idle_seconds={"transfer": 3.0}))
-    history.add(after(1002.0, {"a": 2.0}, idle_seconds={"transfer": 6.0}))
-    layers = capacity_layers(history.moments)
+    seconds = {"compute_seconds": {"a": 0.25}, "idle_seconds": {"transfer": 0.75}}
+    moment = Moment(start=1000.0, stop=1001.0, thread_seconds=1.0, **seconds)
+    layers = capacity_layers([moment])
     assert layers["compute"] == [0.25]
     assert layers["transfer"] == [0.75]
     assert math.fsum(values[0] for values in layers.values()) == 1.0

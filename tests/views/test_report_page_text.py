@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from view_snapshots import group, snapshot, stats, timed, transfers
 
@@ -23,7 +23,6 @@ from taskmeter.views.figures.palette import prefix_colour
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
 from taskmeter.views.html.breakdown import breakdown
-from taskmeter.views.html.course import LEAST_SECONDS, MOST_MOMENTS, Course, settled
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page, tiles
 from taskmeter.views.html.scale import Scale, ticks, time_scale, time_ticks
@@ -273,43 +272,6 @@ def test_the_course_is_drawn_from_two_moments_on() -> None:
     got = Page(page(rich(), moments=moments))
     assert "Compute over time" in got.text
     assert "Compute over time" not in Page(page(rich())).text
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 3 * MOST_MOMENTS), st.integers(1, 4))
-def test_a_course_loses_nothing_and_stays_small(looks: int, names: int) -> None:
-    course = Course()
-    found = snapshot({})
-    for look in range(looks + 1):
-        seconds = {f"p{look % names}": stats(float(look))}
-        found = snapshot({**found.prefixes, **seconds}, at=1000.0 + look)
-        course.add(found)
-        course.add(found)
-    moments = course.moments
-    assert len(moments) <= MOST_MOMENTS
-    assert sum(m.thread_seconds for m in moments) == pytest.approx(found.thread_seconds)
-    assert sum(m.busy_seconds for m in moments) == pytest.approx(found.compute_seconds)
-    assert [m.stop for m in moments[:-1]] == [m.start for m in moments[1:]]
-    # but for the last one they stand for equally many looks
-    assert len({round(m.seconds) for m in moments[:-1]}) <= 1
-
-
-def test_a_look_right_after_another_one_makes_no_burst() -> None:
-    course = Course()
-    for at in (1000.0, 1001.0, 1001.0 + LEAST_SECONDS / 2):
-        course.add(snapshot({"a": stats(at - 1000.0)}, at=at))
-    (only,) = course.moments
-    assert only.stop == 1001.0 + LEAST_SECONDS / 2
-
-
-@given(st.lists(st.floats(0, 20), min_size=1, max_size=8))
-def test_what_was_reported_late_is_moved_to_the_time_before(busy: list[float]) -> None:
-    moments = [moment(i, i + 1, a=0.75 * s, b=0.25 * s) for i, s in enumerate(busy)]
-    found = settled(moments)
-    assert sum(m.busy_seconds for m in found) == pytest.approx(sum(busy))
-    assert all(m.busy_seconds <= m.thread_seconds * (1 + 1e-9) for m in found[1:])
-    if max(busy) <= 4:
-        assert found == tuple(moments)
 
 
 # Axes

@@ -10,6 +10,8 @@ import click
 from taskmeter.cli.options import STDOUT, force_option, refusing, tls_options
 from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.source import connected, saved
+from taskmeter.client.connect import ask
+from taskmeter.client.history import course_async
 from taskmeter.client.measure import facts as cluster_facts
 from taskmeter.text import size, terminal_safe
 from taskmeter.version import __version__
@@ -44,9 +46,8 @@ def report(source: str, output: str, *, force: bool) -> None:
     distributions; and tables of prefixes, groups, workers, transfers and of what runs now, which
     can be sorted and searched.
 
-    Given a file that "taskmeter snapshot --json" made, it tells of that. The course of compute over
-    time is in the reports of "taskmeter run --report run.html script.py" and of
-    "with taskmeter.measure(client) as m: ..." with "m.report(path)", which look again and again.
+    Given a file that "taskmeter snapshot --json" made, it tells of that, without the course of
+    compute over time.
     """  # noqa: D301 (\b keeps click from filling the lines)
     if output == STDOUT:
         sys.stdout.buffer.write(_page(source).encode())
@@ -68,4 +69,5 @@ def _page(source: str) -> str:
         )
         return page(saved(path), facts=facts)
     with connected(source) as (client, take):
-        return page(take(), facts=cluster_facts(client, f"taskmeter report of {source}"))
+        snapshot, facts = take(), cluster_facts(client, f"taskmeter report of {source}")
+        return page(snapshot, facts=facts, moments=ask(client, course_async, snapshot))

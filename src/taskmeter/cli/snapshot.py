@@ -11,7 +11,9 @@ import click
 from taskmeter.attempts.attempt import STALLED_SECONDS
 from taskmeter.cli.options import lenient, refusing, sort_option, tls_options, top_option
 from taskmeter.cli.source import connected, saved
-from taskmeter.client.connect import Refusal
+from taskmeter.client.connect import Refusal, ask
+from taskmeter.client.history import history_async
+from taskmeter.history.moment import Moment
 from taskmeter.plugins.http import as_json as strict_json
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import terminal_safe
@@ -70,14 +72,15 @@ def snapshot(
     "CPU" is the part of a prefix's time in which it computed; the rest it waited. "expected" is
     what the next task will take, by those that ended and those that run.
 
-    The line "capacity" says what all threads did so far, as parts of their time.
+    The line "capacity" says what all threads did so far, as parts of their time, and the line
+    "course" how busy they were from the beginning to now: a whole block is all of them.
 
     Columns that do not fit are left out, the least important ones first. A wider window shows
     more; so does COLUMNS=220 before the command where the output goes to a file.
     """  # noqa: D301 (\b keeps click from filling the lines)
     if groups and sort not in GROUP_SORTS:
         raise Refusal(f"Groups have no --sort {sort}; there is {', '.join(GROUP_SORTS)}.")
-    now = _taken(source)
+    now, moments = _taken(source)
     if as_json:
         click.echo(strict_json(_everything(now, stalled_seconds)))
         return
@@ -101,16 +104,17 @@ def snapshot(
                 sort=sort,
                 of=DETAILED,
                 stalled_seconds=STALLED_SECONDS,
+                moments=moments,
             )
         )
 
 
-def _taken(source: str) -> Snapshot:
+def _taken(source: str) -> tuple[Snapshot, tuple[Moment, ...]]:
     path = Path(source)
     if path.is_file():
-        return saved(path)
-    with connected(source) as (_, take):
-        return take()
+        return saved(path), ()
+    with connected(source) as (client, take):
+        return take(), ask(client, history_async)
 
 
 def _everything(now: Snapshot, stalled_seconds: float | None) -> dict[str, object]:

@@ -14,12 +14,14 @@ from rich.live import Live
 from taskmeter.attempts.attempt import STALLED_SECONDS
 from taskmeter.cli.options import address_argument, lenient, refusing, sort_option, tls_options
 from taskmeter.cli.source import connected
+from taskmeter.client.connect import ask
+from taskmeter.client.history import Course
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.terminal.tables import console, view
 
-#: Lines that are not rows: title, summary and capacity (two each where it is narrow), waste, what
-#: is left, blank, header, rule, the rest.
-_OTHER_LINES = 11
+#: Lines that are not rows: title, summary and capacity (two each where it is narrow), waste, the
+#: course, what is left, blank, header, rule, the rest.
+_OTHER_LINES = 12
 
 #: Rows where the output is no terminal.
 _ROWS = 20
@@ -54,17 +56,20 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
 
     The column "threads" is how many threads a prefix kept busy since the last snapshot, "CPU" the
     part of its time in which it computed, and the line "capacity" what all threads did since then.
+    The line "course" is how busy the threads were from the beginning to now: a whole block is all.
     The line "left" says how long the rest will take, with 90 % probability. Tasks that are late,
     and those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and "p99"
     tell how long one task takes: half of those that ended well took less than "p50".
     "taskmeter snapshot" has more such columns.
     """  # noqa: D301 (\b keeps click from filling the lines)
     paper = console(lenient(sys.stdout))
-    with connected(address) as (_, take), suppress(KeyboardInterrupt), ExitStack() as stack:
+    with connected(address) as (client, take), suppress(KeyboardInterrupt), ExitStack() as stack:
         live = Live(console=paper, screen=True, auto_refresh=False) if paper.is_terminal else None
         if live is not None:
             stack.enter_context(live)
+        course = Course()
         for now, earlier in _looks(take, interval, count):
+            ask(client, course.update)
             table = view(
                 now,
                 earlier,
@@ -73,6 +78,7 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
                 top=_ROWS if live is None else max(1, paper.height - _OTHER_LINES),
                 sort=sort,
                 stalled_seconds=STALLED_SECONDS,
+                moments=course.moments,
             )
             if live is None:
                 paper.print(table, end="\n\n")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from distributed import Client, default_client
 
-from taskmeter.client.connect import Refusal, page_url, read
-from taskmeter.history.moment import Moment
+from taskmeter.client.connect import Refusal, ask, page_url, read
+from taskmeter.client.history import Course
+from taskmeter.history.moment import Moment, between
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.views.html.course import Course
 from taskmeter.views.terminal.live import Display
 
 #: A snapshot is taken this often.
@@ -60,14 +60,13 @@ class _Followed:
         self._base = None if first.start >= since else first
         self.latest = first if self._base is None else first.since(self._base)
         self.earlier: Snapshot | None = None
-        self._course = Course()
-        self._course.add(self.latest)
+        self._course = Course(self.latest.start)
 
     def look(self) -> None:
         now = read(self.client)
         self.earlier = self.latest
         self.latest = now if self._base is None else now.since(self._base)
-        self._course.add(self.latest)
+        ask(self.client, self._course.update)
 
     def observed(self) -> ObservedCluster:
         exact = True
@@ -80,7 +79,7 @@ class _Followed:
             snapshot=self.latest,
             exact=exact,
             own=self.own,
-            moments=self._course.moments,
+            moments=between(self._course.moments, self.latest.start, self.latest.at),
         )
 
 

@@ -8,9 +8,9 @@ import struct
 import time
 import warnings
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from distributed import Client
@@ -18,9 +18,11 @@ from distributed.comm import get_address_host, parse_address, registry, unparse_
 from distributed.security import Security
 from distributed.utils import sync
 
-from taskmeter.client.api import NotInstalled, snapshot
+from taskmeter.client.api import NotInstalled, snapshot_async
 from taskmeter.protocol.names import METADATA_KEY
 from taskmeter.snapshots.snapshot import Snapshot
+
+T = TypeVar("T")
 
 #: A scheduler that does not answer within this time counts as unreachable.
 TIMEOUT_SECONDS = 5.0
@@ -70,19 +72,29 @@ def read(client: Client) -> Snapshot:
     Refusal
         If the cluster has no taskmeter, or has gone away.
     """
+    return ask(client, snapshot_async)
+
+
+def ask(client: Client, question: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    """Return what a coroutine function of a client returns, as `read` does.
+
+    Raises
+    ------
+    Refusal
+        As for `read`.
+    """
     if client.status != "running":
         # Asking would wait for the scheduler to come back.
         raise Refusal("The scheduler went away.")
     address = client.scheduler.address
     try:
-        # On the loop, where the answer to `snapshot` can be awaited, asynchronous client or not.
-        taken: Snapshot = sync(client.loop, snapshot, client)
+        answer: T = sync(client.loop, question, client, *args)
     except NotInstalled as error:
         raise Refusal(str(error)) from error
     except (OSError, CancelledError) as error:
         # Requests of a client that is being closed are cancelled.
         raise Refusal(f"The scheduler at {address} went away.") from error
-    return taken
+    return answer
 
 
 def read_complete(client: Client, *, patience: float) -> Snapshot:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,17 +12,11 @@ from typing import cast
 from distributed import Client
 
 from taskmeter.client.api import install_async, snapshot_async
+from taskmeter.client.history import course_async
 from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
-from taskmeter.views.html.course import Course
 from taskmeter.views.html.facts import Facts
-
-#: Inside of a block, a look is taken this often ...
-LOOK_SECONDS = 1.0
-
-#: ... or so seldom that looking takes no more than a hundredth of the time.
-_LEAST_PAUSES = 100.0
 
 #: What stands above a report if nobody says otherwise.
 TITLE = "taskmeter report"
@@ -54,10 +46,10 @@ def report(client: Client, path: str | os.PathLike[str], *, title: str = TITLE) 
 
 async def _report(client: Client, path: Path, title: str) -> None:
     found = await snapshot_async(client)
-    write(path, _page(found, await _facts(client, title)))
+    write(path, _page(found, await _facts(client, title), await course_async(client, found)))
 
 
-def _page(found: Snapshot, facts: Facts, moments: Sequence[Moment] = ()) -> str:
+def _page(found: Snapshot, facts: Facts, moments: Sequence[Moment]) -> str:
     # workers import this package too, and never write a report
     from taskmeter.views.html.page import page  # noqa: PLC0415
 
@@ -82,11 +74,6 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
     ----------
     snapshot
         What happened inside: a `Snapshot`, there when the block has ended, also by an exception.
-
-    Notes
-    -----
-    Once a second or less often, so that it never takes more than a hundredth of the time, it looks
-    at the cluster from the client's event loop. From that a report has the course of compute.
 
     Examples
     --------
@@ -137,7 +124,7 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
                 "after it."
             )
         facts = Facts(title=title, source=self._source, versions=self._versions)
-        write(Path(path), _page(self.snapshot, facts, self._course.moments))
+        write(Path(path), _page(self.snapshot, facts, self._moments))
 
     def __enter__(self) -> measure:
         self.client.sync(install_async, self.client)
@@ -166,32 +153,13 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         await self._end()
 
     async def _begin(self) -> None:
-        self._course = Course()
-        self._before: Snapshot = await self._look()
-        self._looking = asyncio.ensure_future(self._look_again_and_again())
+        self._before = await snapshot_async(self.client)
 
     async def _end(self) -> None:
-        self._looking.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._looking
-        self.snapshot = (await self._look()).since(self._before)
+        self.snapshot = (await snapshot_async(self.client)).since(self._before)
+        self._moments = await course_async(self.client, self.snapshot)
         facts = await _facts(self.client, TITLE)
         self._source, self._versions = facts.source, facts.versions
-
-    async def _look(self, *, refresh: bool = True) -> Snapshot:
-        found = await snapshot_async(self.client, refresh=refresh)
-        self._course.add(found)
-        return found
-
-    async def _look_again_and_again(self) -> None:
-        pause = LOOK_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            began = time.monotonic()
-            # without a look the course is coarser, and that is all
-            with suppress(Exception):
-                await self._look(refresh=False)
-            pause = max(LOOK_SECONDS, _LEAST_PAUSES * (time.monotonic() - began))
 
 
 async def _facts(client: Client, title: str) -> Facts:

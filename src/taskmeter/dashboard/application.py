@@ -273,7 +273,7 @@ class Page:
         if self._ticking is None or not self._connected():
             return
         try:
-            view = self._feed.view()
+            view = await self._feed.view()
             due = self._due()
             jobs = [panel.job(view) for panel in due]
             found = await asyncio.get_running_loop().run_in_executor(None, _work, jobs)

@@ -12,11 +12,16 @@ from typing import Any
 
 from taskmeter.dashboard.snapshot_cache import Feed
 from taskmeter.errors import logger
+from taskmeter.history.moment import Past
 from taskmeter.snapshots.snapshot import Snapshot
 
 
 def add_pages(
-    scheduler: Any, take: Callable[[], Snapshot], *, errors: dict[str, int] | None = None
+    scheduler: Any,
+    take: Callable[[], Snapshot],
+    past: Past,
+    *,
+    errors: dict[str, int] | None = None,
 ) -> Callable[[], None]:
     """Add the pages to a running scheduler's dashboard.
 
@@ -26,6 +31,8 @@ def add_pages(
         The Scheduler.
     take
         Takes a snapshot with details, which is done once a second while a page is open.
+    past
+        Gives what happened after an instant.
     errors
         ``{where: times}``: where errors of the pages are counted.
 
@@ -47,7 +54,7 @@ def add_pages(
     beside = of_dask(scheduler)
     if beside is None:
         return _nothing
-    return Pages(scheduler, beside, Feed(take), {} if errors is None else errors).remove
+    return Pages(scheduler, beside, Feed(take, past), {} if errors is None else errors).remove
 
 
 def _nothing() -> None:

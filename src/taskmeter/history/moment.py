@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from heapq import nlargest
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 #: Prefixes that a moment knows by name.
 MOST_NAMES: Final = 50
@@ -128,6 +128,10 @@ class Moment:
             raise ValueError(f"This is not a moment of a history: {error!r}.") from error
 
 
+#: Returns, for an instant, what returns the moments after it in any thread; None for all of them.
+Past: TypeAlias = Callable[[float | None], Callable[[], tuple[Moment, ...]]]
+
+
 def between(moments: Sequence[Moment], start: float, stop: float) -> tuple[Moment, ...]:
     """Return what of some moments lies between two instants."""
     return tuple(
@@ -150,15 +154,24 @@ def extended(known: Sequence[Moment], newer: Sequence[Moment]) -> tuple[Moment, 
     """
     begin = newer[0].start if newer else math.inf
     moments = [*between(known, -math.inf, begin), *newer]
-    if not moments:
-        return ()
-    end = moments[-1].stop
-    course = [moments[0]]
-    for moment in moments[1:]:
-        before = course[-1]
-        room = COARSENESS * (end - RECENT_SECONDS - before.start)
-        if moment.stop - before.start <= room:
-            course[-1] = before.merge(moment)
+    old = moments[-1].stop - RECENT_SECONDS if moments else 0.0
+    return thinned(moments, lambda moment: COARSENESS * (old - moment.start))
+
+
+def thinned(moments: Iterable[Moment], room: Callable[[Moment], float]) -> tuple[Moment, ...]:
+    """Return moments with neighbours as one while there is room for their length.
+
+    Parameters
+    ----------
+    moments
+        The oldest first.
+    room
+        Gives the seconds that may be one, from the first of them on.
+    """
+    course: list[Moment] = []
+    for moment in moments:
+        if course and moment.stop - course[-1].start <= room(course[-1]):
+            course[-1] = course[-1].merge(moment)
         else:
             course.append(moment)
     return tuple(course)

@@ -23,6 +23,9 @@ from tornado.httputil import HTTPServerRequest
 
 from taskmeter.exporters.exposition import accepts_gzip, compress
 from taskmeter.exporters.prometheus import Exporter, Rendered
+from taskmeter.history.moment import Past
+from taskmeter.history.schema import HISTORY_VERSION, history_schema
+from taskmeter.snapshots.schema import snapshot_schema
 from taskmeter.snapshots.snapshot import Snapshot
 
 logger = logging.getLogger("taskmeter")
@@ -54,6 +57,9 @@ class _Page(web.RequestHandler):
             # One at a time: every thread that computes makes the event loop wait for its turn.
             async with self.turn:
                 page = await self.answer(self.request)
+        except web.HTTPError as error:
+            page = _text(f"taskmeter: {error.log_message}.\n")
+            self.set_status(error.status_code)
         except Exception as error:  # noqa: BLE001 (a page must not hurt the server)
             self.exporter.count(f"page {self.page}", error)
             page = _apology(error)
@@ -69,10 +75,13 @@ class _Page(web.RequestHandler):
 
 
 def _apology(error: Exception) -> Rendered:
-    sentence = (
+    return _text(
         f"taskmeter could not give this page because of an error of its own "
         f"({type(error).__name__}), which is in the server's log.\n"
     )
+
+
+def _text(sentence: str) -> Rendered:
     return Rendered(body=sentence.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
@@ -90,12 +99,36 @@ async def _metrics(exporter: Exporter, request: HTTPServerRequest) -> Rendered:
 async def _snapshot(
     take: Callable[[], Awaitable[Snapshot]], request: HTTPServerRequest
 ) -> Rendered:
+    taken = await take()
+    return await _json(taken.to_dict, request)
+
+
+async def _history(past: Past, request: HTTPServerRequest) -> Rendered:
+    since = request.query_arguments.get("since")
+    reading = past(None if since is None else _instant(since[-1].decode("utf-8", "replace")))
+    return await _json(
+        lambda: {"version": HISTORY_VERSION, "moments": [m.to_dict() for m in reading()]}, request
+    )
+
+
+def _instant(text: str) -> float:
+    try:
+        instant = float(text)
+    except ValueError:
+        instant = math.nan
+    if not math.isfinite(instant):
+        raise web.HTTPError(400, "since takes an instant in Unix time, such as 1798761600.5")
+    return instant
+
+
+async def _json(plain: Callable[[], Mapping[str, Any]], request: HTTPServerRequest) -> Rendered:
+    """Return plain data as a page; it is made and written down in a thread."""
     packed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
-    return await _in_thread(_as_page, await take(), packed)
+    return await _in_thread(_as_page, plain, packed)
 
 
-def _as_page(snapshot: Snapshot, packed: bool) -> Rendered:  # noqa: FBT001 (a thread's argument)
-    pieces = json_pieces(snapshot.to_dict())
+def _as_page(plain: Callable[[], Mapping[str, Any]], packed: bool) -> Rendered:  # noqa: FBT001 (a thread's argument)
+    pieces = json_pieces(plain())
     headers = {"Content-Type": "application/json", "Vary": "Accept-Encoding"}
     if packed:
         headers["Content-Encoding"] = "gzip"
@@ -148,13 +181,21 @@ class _Pages(web.Application):
     """All pages of one server, and its part in Dask's ``/metrics``."""
 
     def __init__(
-        self, prefix: str, exporter: Exporter, snapshot: Callable[[], Awaitable[Snapshot]]
+        self,
+        prefix: str,
+        exporter: Exporter,
+        snapshot: Callable[[], Awaitable[Snapshot]],
+        past: Past | None,
     ) -> None:
         #: {page: gives the answer to a request for it}
         answers = {
             "metrics": partial(_metrics, exporter),
             "snapshot.json": partial(_snapshot, snapshot),
+            "schema/snapshot.json": partial(_json, snapshot_schema),
         }
+        if past is not None:
+            answers["history.json"] = partial(_history, past)
+            answers["schema/history.json"] = partial(_json, history_schema)
         super().__init__(
             [
                 (
@@ -255,7 +296,11 @@ class Mount:
 
 
 def mount(
-    server: Any, exporter: Exporter, *, snapshot: Callable[[], Awaitable[Snapshot]] | None = None
+    server: Any,
+    exporter: Exporter,
+    *,
+    snapshot: Callable[[], Awaitable[Snapshot]] | None = None,
+    past: Past | None = None,
 ) -> Mount:
     """Add taskmeter's pages to a running Dask server, in place of any that are there already.
 
@@ -267,6 +312,8 @@ def mount(
         What the metrics are.
     snapshot
         Gives what ``snapshot.json`` shows; by default what the metrics show.
+    past
+        Gives what ``history.json`` shows; without it there is no such page.
     """
     application = getattr(server, "http_application", None)
     if application is None:
@@ -278,7 +325,7 @@ def mount(
     async def take() -> Snapshot:
         return exporter.take()
 
-    pages = _Pages(_http_prefix(server), exporter, snapshot or take)
+    pages = _Pages(_http_prefix(server), exporter, snapshot or take, past)
     # First, not last: an application such as Jupyter's answers to every path.
     application.applications.insert(0, pages)
     if exporter.settings.join_dask_metrics:

@@ -24,8 +24,11 @@ from taskmeter.snapshots.stats import (
 
 Encode = Callable[[Distribution], Any]
 
+#: The version of the format: it rises when a field goes away or changes its meaning.
+VERSION = 1
+
 #: Fields that are mappings and become rows, and what their keys are called in these.
-_ROWS: Mapping[tuple[str, str], tuple[str, ...]] = {
+ROWS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Snapshot", "prefixes"): ("prefix",),
     ("Snapshot", "groups"): ("group",),
     ("Snapshot", "activities"): ("context", "activity"),
@@ -50,7 +53,7 @@ def to_plain(record: Any, encode: Encode) -> dict[str, Any]:
     found = {}
     for each in fields(record):
         value = getattr(record, each.name)
-        labels = _ROWS.get((type(record).__name__, each.name))
+        labels = ROWS.get((type(record).__name__, each.name))
         if labels is None:
             found[each.name] = _plain(value, encode)
         else:

@@ -312,7 +312,7 @@ class Snapshot:
             ``mean``, ``std``, ``p5``, ``p25``, ``p50``, ``p75``, ``p95`` and ``p99`` added;
             `Distribution.to_bytes` makes it a tenth of that.
         """
-        return codec.to_plain(self, encode)
+        return {"version": codec.VERSION, **codec.to_plain(self, encode)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:

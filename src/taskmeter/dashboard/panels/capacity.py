@@ -69,8 +69,8 @@ class CapacityPanel(Panel):
     every = 2
     title = "Where capacity went"
     caption = (
-        "All thread time since the beginning, by what became of it. Below, the last minutes in the "
-        "same colours: what is not compute is idle."
+        "All thread time since the beginning, by what became of it. Below, the course in the same "
+        "colours: what is not compute is idle."
     )
 
     def __init__(self) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bokeh.models import (
-    AdaptiveTicker,
     ColumnDataSource,
     CustomJS,
     CustomJSHover,
@@ -81,17 +80,51 @@ const percent = tick * 100
 return percent >= 1 ? percent.toFixed(0) + " %" : String(Number(percent.toPrecision(2))) + " %"
 """
 
-#: The time of day where the reader is, of seconds of Unix time.
+#: An instant where the reader is, of seconds of Unix time; the day if it is another.
 _TIME: Final = """
-return new Date(1000 * {}).toLocaleTimeString([], {{hour12: false}})
+const date = new Date(1000 * value)
+const time = date.toLocaleTimeString([], {hour12: false})
+if (date.toDateString() === new Date().toDateString()) return time
+return date.toLocaleDateString([], {month: "short", day: "numeric"}) + " " + time
 """
+
+#: The same for a tick, which has no more than tells it from its neighbours.
+_TIME_TICK: Final = """
+const date = new Date(1000 * tick)
+const step = ticks.length > 1 ? ticks[1] - ticks[0] : 1
+if (step >= 600 && date.getHours() + date.getMinutes() === 0) {
+  return date.toLocaleDateString([], {month: "short", day: "numeric"})
+}
+const format = {hour12: false, hour: "2-digit", minute: "2-digit"}
+return date.toLocaleTimeString([], step < 60 ? {...format, second: "2-digit"} : format)
+"""
+
+#: Puts the ticks of an axis of instants at round times where the reader is.
+_TIME_TICKS: Final = """
+const low = Math.min(range.start, range.end), high = Math.max(range.start, range.end)
+const step = steps.find((part) => (high - low) / part <= 6) ?? (high - low) / 6
+const offset = -60 * new Date(1000 * low).getTimezoneOffset()
+const found = []
+for (let k = Math.ceil((low + offset) / step); k * step - offset <= high; k++) {
+  found.push(k * step - offset)
+}
+ticker.ticks = found
+"""
+
+#: Seconds between two ticks of an axis of instants: up to a week.
+_TIME_STEPS: Final = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400, 172_800, 604_800),
+)
 
 #: {what an axis is about: gives the text of a tick}
 _TICKS: Final = {
     "duration": _DURATION_TICK,
     "size": _SIZE_TICK,
     "share": _SHARE_TICK,
-    "time": _TIME.format("tick"),
+    "time": _TIME_TICK,
 }
 
 #: Puts the ticks of an axis of durations where `taskmeter.views.figures.ticks` has them.
@@ -259,15 +292,17 @@ def ticks(of: str) -> CustomJSTickFormatter:
 
 def duration_axis(plot: figure) -> None:
     """Let the axis below show durations, with ticks at times that people say."""
-    plot.xaxis.formatter = ticks("duration")
+    logarithmic = isinstance(plot.xaxis[0], LogAxis)
+    _tick(plot, "duration", _DURATION_TICKS, logarithmic=logarithmic, ladders=LADDERS, steps=STEPS)
+
+
+def _tick(plot: figure, of: str, code: str, **args: Any) -> None:
+    """Let a script put the ticks of the axis below wherever its range is."""
+    plot.xaxis.formatter = ticks(of)
     plot.xaxis.ticker = FixedTicker(ticks=[])
-    update = CustomJS(
-        args={"range": plot.x_range, "ticker": plot.xaxis[0].ticker, "logarithmic": isinstance(
-            plot.xaxis[0], LogAxis), "ladders": LADDERS, "steps": STEPS},
-        code=_DURATION_TICKS,
-    )  # fmt: skip
+    args = {"range": plot.x_range, "ticker": plot.xaxis[0].ticker, **args}
     for end in ("start", "end"):
-        plot.x_range.js_on_change(end, update)
+        plot.x_range.js_on_change(end, CustomJS(args=args, code=code))
 
 
 def offer(control: Select, options: Sequence[Any]) -> None:
@@ -279,19 +314,15 @@ def offer(control: Select, options: Sequence[Any]) -> None:
 
 
 def time_axis(plot: figure) -> None:
-    """Let the axis below show the time of day, of seconds of Unix time."""
-    plot.xaxis.formatter = ticks("time")
-    plot.xaxis.ticker = AdaptiveTicker(
-        base=60, mantissas=[1, 2, 5, 10, 20, 30], min_interval=1, num_minor_ticks=0,
-        desired_num_ticks=5,
-    )  # fmt: skip
+    """Let the axis below show the time where the reader is, of seconds of Unix time."""
+    _tick(plot, "time", _TIME_TICKS, steps=_TIME_STEPS)
     plot.xgrid.grid_line_color = None
     plot.x_range.range_padding = 0
 
 
 def time_of_day(column: str) -> dict[str, Any]:
     """Return what lets a tooltip show a column of instants as `time_axis` does."""
-    return {"formatters": {f"@{column}": CustomJSHover(code=_TIME.format("value"))}}
+    return {"formatters": {f"@{column}": CustomJSHover(code=_TIME)}}
 
 
 def legend(

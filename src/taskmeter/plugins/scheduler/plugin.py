@@ -195,11 +195,11 @@ class SchedulerMeter(SchedulerPlugin):
         scheduler.handlers.update(self._handlers)
         exporter = Exporter(timed("scrape", self.scrape), scope="scheduler", settings=settings)
         self._mount: Mount | None = contained(self.errors, "mount", mount)(
-            scheduler, exporter, snapshot=self.whole_snapshot
+            scheduler, exporter, snapshot=self.whole_snapshot, past=self.history.reading
         )
         self._announce()
         self._remove_pages = contained(self.errors, "pages", add_pages)(
-            scheduler, timed("page", self.exported), errors=self.errors
+            scheduler, timed("page", self.exported), self.history.reading, errors=self.errors
         )
         self.otlp = self._push(settings)
         self._tending = PeriodicCallback(

@@ -3,114 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from taskmeter.catalogue.words import IDLE
-from taskmeter.history.moment import BAND, MOST_NAMES, Moment
-from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.snapshots.window import added_seconds
+from taskmeter.history.moment import Moment
 from taskmeter.views.figures.top import REST, top
-
-#: Moments that are kept: five minutes of one a second.
-MOST_MOMENTS = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Totals:
-    """What of a snapshot is needed to see what is added after it."""
-
-    at: float
-    start: float
-    compute_seconds: Mapping[str, float]
-    thread_seconds: float
-    idle_seconds: Mapping[str, float]
-    ended: int
-    #: {worker: (compute seconds, thread seconds)}
-    workers: Mapping[str, tuple[float, float]]
-
-
-class History:
-    """A bounded number of moments, the oldest first.
-
-    Parameters
-    ----------
-    most
-        Moments to keep.
-    """
-
-    def __init__(self, most: int = MOST_MOMENTS) -> None:
-        self._moments: deque[Moment] = deque(maxlen=most)
-        self._last: _Totals | None = None
-
-    @property
-    def moments(self) -> tuple[Moment, ...]:
-        """What is known."""
-        return tuple(self._moments)
-
-    def add(self, snapshot: Snapshot) -> None:
-        """Take in a snapshot, which must be newer than the last one; others are passed over.
-
-        If figures count from another beginning than before, the history begins anew.
-        """
-        totals = _totals(snapshot)
-        last = self._last
-        if last is not None and last.start != totals.start:
-            self.clear()
-            last = None
-        if last is not None:
-            if totals.at <= last.at:
-                return
-            self._moments.append(_between(last, totals))
-        self._last = totals
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._moments.clear()
-        self._last = None
-
-
-def _totals(snapshot: Snapshot) -> _Totals:
-    return _Totals(
-        at=snapshot.at,
-        start=snapshot.start,
-        compute_seconds={n: p.compute_seconds for n, p in snapshot.prefixes.items()},
-        thread_seconds=snapshot.thread_seconds,
-        idle_seconds=dict(snapshot.idle_seconds),
-        ended=sum(p.ended for p in snapshot.prefixes.values()),
-        workers={w.address: (w.compute_seconds, w.thread_seconds) for w in snapshot.workers},
-    )
-
-
-def _between(old: _Totals, new: _Totals) -> Moment:
-    added, idle = added_seconds(
-        (new.compute_seconds, new.idle_seconds), (old.compute_seconds, old.idle_seconds)
-    )
-    split = top({name: seconds for name, seconds in added.items() if seconds}, MOST_NAMES)
-    return Moment(
-        start=old.at,
-        stop=new.at,
-        compute_seconds={name: added[name] for name in split.kept},
-        rest_seconds=math.fsum(added[name] for name in split.rest),
-        thread_seconds=max(0.0, new.thread_seconds - old.thread_seconds),
-        idle_seconds=idle,
-        ended=max(0, new.ended - old.ended),
-        band=_band(old.workers, new.workers),
-    )
-
-
-def _band(
-    old: Mapping[str, tuple[float, float]], new: Mapping[str, tuple[float, float]]
-) -> tuple[float, ...]:
-    shares = []
-    for worker, (compute, threads) in new.items():
-        before = old.get(worker)
-        if before is not None and threads > before[1]:
-            shares.append(min(1.0, max(0.0, compute - before[0]) / (threads - before[1])))
-    return tuple(np.quantile(shares, BAND).tolist()) if shares else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

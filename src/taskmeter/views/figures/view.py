@@ -1,4 +1,4 @@
-"""What a picture is made of: the present, and the last minutes."""
+"""What a picture is made of: the present, and the course so far."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class View:
     snapshot
         Everything up to now, with details.
     moments
-        What came in the last minutes, the oldest first; empty at first, and where there is no
-        history, as in a report.
+        The course from the beginning, the oldest first; older ones are longer. Empty at first.
     """
 
     snapshot: Snapshot

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from markupsafe import Markup
 
-from taskmeter.history.moment import Moment
+from taskmeter.history.moment import Moment, thinned
 from taskmeter.text import short_name
 from taskmeter.views.figures.history import compute_layers
 from taskmeter.views.figures.palette import prefix_colour
@@ -18,6 +18,9 @@ from taskmeter.views.html.scale import Scale, ticks, time_ticks
 #: Prefixes that have a colour of their own.
 TOP = 6
 
+#: Equal steps there are room for.
+MOST_STEPS = 200
+
 _WIDTH, _HEIGHT = 1120, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 1108, 20, 284
 
@@ -26,8 +29,9 @@ def area(moments: Sequence[Moment]) -> Markup:
     """Draw the course of compute; nothing for fewer than two moments."""
     if len(moments) < 2:
         return Markup("")
-    layers = compute_layers(moments, TOP)
     begin, end = moments[0].start, moments[-1].stop
+    moments = _drawable(moments)
+    layers = compute_layers(moments, TOP)
     tops = list(accumulate(layers.rates.values(), _on_top))
     high = max([*layers.capacity, *(tops[-1] if tops else ()), 1e-9]) * 1.08
     across = Scale(low=0.0, high=end - begin, start=_LEFT, stop=_RIGHT)
@@ -51,8 +55,14 @@ def legend(moments: Sequence[Moment]) -> list[tuple[str, str]]:
     """Return ``(name, colour)`` of the layers from the bottom up."""
     return [
         (name if name == REST else short_name(name), prefix_colour(name))
-        for name in compute_layers(moments, TOP).names
+        for name in compute_layers(_drawable(moments), TOP).names
     ]
+
+
+def _drawable(moments: Sequence[Moment]) -> Sequence[Moment]:
+    """Return moments that are no finer than the drawing."""
+    length = moments[-1].stop - moments[0].start if moments else 0.0
+    return thinned(moments, lambda _: length / MOST_STEPS)
 
 
 def _on_top(below: Sequence[float], rates: Sequence[float]) -> Sequence[float]:

@@ -22,7 +22,6 @@ from taskmeter.views.figures.palette import GROUPS
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
 from taskmeter.views.html.breakdown import breakdown
-from taskmeter.views.html.course import settled
 from taskmeter.views.html.facts import Facts, instant, listed
 from taskmeter.views.html.shapes import shapes
 from taskmeter.views.html.tables import tables
@@ -44,7 +43,6 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
         The course of the same time; with fewer than two there is no drawing of it.
     """
     facts = Facts() if facts is None else facts
-    moments = settled(moments)
     environment = _environment()
     script = _source(environment, "page.js")
     return environment.get_template("page.html").render(

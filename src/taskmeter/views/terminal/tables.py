@@ -12,10 +12,12 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import duration, percentage, short_name
 from taskmeter.views.tables.capacity import capacity_line, waste_line
 from taskmeter.views.tables.column import Column, fitting
+from taskmeter.views.tables.course import course_line
 from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
 from taskmeter.views.tables.prefixes import COLUMNS, REST, Row, Summary, needed, rows, summary
 from taskmeter.views.tables.stalled import STALLED_COLUMNS, stalled_rows
@@ -166,10 +168,12 @@ def view(
     sort: str = "compute",
     of: Sequence[Column[Row]] = COLUMNS,
     stalled_seconds: float | None = None,
+    moments: Sequence[Moment] = (),
 ) -> Group:
     """Return a title, the summary and the table, as one thing that rich can print.
 
-    While something is to be done there is also how long that will take. With `stalled_seconds`
+    While something is to be done there is also how long that will take. With `moments` there is
+    how busy the threads were from the first to the last of them. With `stalled_seconds`
     there is what became of the capacity, what was wasted, the attempts that are late and those that
     have stood still for so long.
     """
@@ -178,9 +182,8 @@ def view(
     if stalled_seconds is not None:
         lines = capacity_line(snapshot, earlier), waste_line(snapshot)
         parts += [Text(line) for line in lines if line]
-    left = left_line(snapshot.remaining)
-    if left:
-        parts.append(Text(left))
+    lines = course_line(moments, width), left_line(snapshot.remaining)
+    parts += [Text(line) for line in lines if line]
     if snapshot.prefixes:
         parts += [Text(""), table(snapshot, earlier, width=width, top=top, sort=sort, of=of)]
     if stalled_seconds is not None and snapshot.late:
