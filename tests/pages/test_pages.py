@@ -33,7 +33,10 @@ from taskmeter.snapshots.stats import COMPUTE
 #: Debian's: "make test" installs it.
 CHROMIUM = shutil.which("chromium")
 
-NAMES = ("durations", "compute", "capacity", "transfers", "distribution", "running")
+NAMES = (
+    "prefixes", "durations", "compute", "timeline", "failures", "workers", "distribution",
+    "capacity", "transfers", "running",
+)  # fmt: skip
 SCRIPT = "a<script>window.pwned=1</script>"
 IMAGE = 'b"><img src=x onerror=window.pwned=1>'
 MATHS = r"c$$\alpha$$"
@@ -199,7 +202,11 @@ def test_the_overview_fits_and_shows_every_picture(visit, width, scheme, tmp_pat
 def test_every_picture_has_a_page_of_its_own(visit, name, tmp_path):
     page = visit(f"individual-taskmeter-{name}")
     assert page.title() == "Dask: taskmeter"
-    if name == "running":
+    if name in {"prefixes", "workers"}:
+        page.locator(".slick-row").first.wait_for()
+    elif name == "failures":
+        page.get_by_text("No attempt has failed").wait_for()
+    elif name == "running":
         page.locator("td", has_text=LONG).first.wait_for()
     else:
         page.locator("canvas:visible").first.wait_for()
@@ -276,8 +283,10 @@ def test_names_are_never_more_than_text(visit, dashboard):
                 box["y"] + box["height"] * part / 40,
             )
     choose(page, "prefix", SCRIPT)
+    wait_until(lambda: [n for (n,) in shown(page, "boxes", "name")] == [SCRIPT], what="it alone")
     page.get_by_text(re.compile("<script>.*values")).first.wait_for()
     more = dashboard.submit(SCRIPT, 2, 30.0)
+    page.locator("#tm-running").scroll_into_view_if_needed()
     page.locator("#tm-running td", has_text="script").first.wait_for()
     for future in more:
         future.cancel()
@@ -320,7 +329,8 @@ def test_in_the_dark_the_ink_is_light(visit):
         page.wait_for_timeout(500)
         colours[scheme] = page.evaluate(
             """() => {
-                const plot = Bokeh.documents[0].get_model_by_name("capacity").children[0]
+                const panel = Bokeh.documents[0].get_model_by_name("capacity")
+                const plot = panel.children[0].children[0]
                 return [plot.below[0].major_label_text_color,
                         getComputedStyle(document.body).backgroundColor]
             }"""

@@ -22,7 +22,7 @@ from taskmeter.text import (
     terminal_safe,
 )
 from taskmeter.views.tables.column import fitting
-from taskmeter.views.tables.prefixes import COLUMNS, DETAILED, REST, SORTS, needed, rows, summary
+from taskmeter.views.tables.prefixes import COLUMNS, DETAILED, REST, SORTS, needed, rows
 
 
 def names(found) -> list[str]:
@@ -208,19 +208,6 @@ def test_the_detailed_columns_fit_the_width_too(width: int) -> None:
     used = sum(min(c.width(those), c.least or 10**9) for c in found) + 2 * (len(found) - 1)
     assert used <= max(width, 24 + 2 + 8)
     assert titles(found) == [c.title for c in DETAILED if c in found]
-
-
-# Summary
-
-
-def test_the_summary_holds_the_cluster_as_a_whole() -> None:
-    now = snapshot({"a": stats(60, executing=2, failed=(2, 6.0)), "b": stats(60)})
-    found = summary(now, snapshot({"a": stats(57), "b": stats(60)}, at=1059.0))
-    assert (found.workers, found.nthreads, found.executing) == (2, 4, 2)
-    assert found.utilisation == pytest.approx(0.5)
-    assert found.busy_threads == pytest.approx(3.0)
-    assert found.wasted_seconds == 6
-    assert found.unmetered_workers == 0
 
 
 # Columns

@@ -376,12 +376,12 @@ def test_the_stalled_come_first_then_the_late_then_the_oldest():
             in_flight("load", 5.0),
             in_flight("load", 9.0, number=1),
             in_flight("new", 55.0),
-            in_flight("long", 31.0, number=1, cpu_seconds=0.5, still_seconds=30.5),
+            in_flight("new", 31.0, number=1, cpu_seconds=0.5, still_seconds=30.5),
             prefixes=prefixes,
         )
     )
     assert [(row.attempt.key, row.state) for row in table.rows] == [
-        ("long-1", "stalled"), ("load-1", "late"), ("load-0", "late"), ("new-0", ""),
+        ("new-1", "stalled"), ("load-1", "late"), ("load-0", "late"), ("new-0", ""),
         ("long-0", ""),
     ]  # fmt: skip
     assert (table.total, table.late, table.stalled) == (5, 2, 1)

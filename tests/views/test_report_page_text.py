@@ -24,11 +24,12 @@ from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
 from taskmeter.views.html.breakdown import breakdown
 from taskmeter.views.html.facts import Facts
-from taskmeter.views.html.page import page, tiles
+from taskmeter.views.html.page import page
 from taskmeter.views.html.scale import Scale, ticks, time_scale, time_ticks
 from taskmeter.views.html.shapes import shapes
 from taskmeter.views.html.table import FIRST_ROWS
 from taskmeter.views.html.tables import tables
+from taskmeter.views.strip import strip
 
 ATTACKS = (
     "<script>alert(1)</script>",
@@ -153,15 +154,11 @@ def test_every_part_of_the_snapshot_has_its_table() -> None:
         assert words in got.text
 
 
-def test_the_figures_one_sees_first_are_the_snapshots() -> None:
-    assert [(figure, what) for figure, what, _ in tiles(rich())] == [
-        ("54 %", "utilisation"),
-        ("8.9 min", "compute"),
-        ("12.5 s", "wasted"),
-        ("130", "tasks ended well"),
-        ("1", "running"),
-        ("4", "threads"),
-    ]
+def test_the_strip_is_what_one_sees_first() -> None:
+    got = Page(page(rich()))
+    for notice in strip(rich()):
+        assert notice.figure in got.text
+        assert notice.says in got.text
 
 
 def test_an_empty_snapshot_has_a_report() -> None:

@@ -8,10 +8,9 @@ import pytest
 from rich.cells import cell_len
 from view_snapshots import snapshot, stats
 
-from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
-from taskmeter.views.tables.prefixes import summary
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.terminal.live import Lines, Panel, Silence, display
-from taskmeter.views.terminal.tables import console, line, summary_line, view
+from taskmeter.views.terminal.tables import console, line, view
 
 BAD_NAMES = {
     "[red]markup[/red]": stats(5, ok=(1, 5.0)),
@@ -42,8 +41,9 @@ def test_the_table_says_what_the_snapshot_says() -> None:
     before = snapshot({"sum": stats(98), "read": stats(20)}, at=1059.0)
     assert printed(now, before, title="taskmeter", width=70).splitlines() == [
         "taskmeter",
-        "2 workers | 4 threads | 2 running | 2.0 threads busy | compute 2.0 min",
-        "of 4.0 min (50 %) | wasted 5.0 s (4.2 %)",
+        "busy threads 2.0 of 4 | 2 workers | 2 running | compute 2.0 min of 4.0",
+        "min (50 %) | wasted 5.0 s (4.2 %)",
+        "failing 1 prefix: sum: 3 of 1,203 attempts failed",
         "",
         "task prefix  running  compute  threads  share     ok  failed  wasted",
         "─" * 68,
@@ -72,25 +72,14 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_a_snapshot_without_prefixes_has_a_summary_and_no_table() -> None:
     text = printed(snapshot({}))
-    assert text == "2 workers | 4 threads | 0 running | compute 0 s of 4.0 min (0 %)\n"
-
-
-def test_a_cluster_without_workers_has_a_summary() -> None:
-    assert summary_line(summary(Snapshot(at=1.0, start=1.0))) == (
-        "0 workers | 0 threads | 0 running | compute 0 s of 0 s (-)"
-    )
-
-
-def test_workers_that_do_not_report_are_mentioned() -> None:
-    workers = (WorkerStatus(address="a", metered=True), WorkerStatus(address="b"))
-    text = summary_line(summary(Snapshot(at=2.0, start=1.0, workers=workers)))
-    assert text.endswith("| 1 of the workers not metered")
+    assert text == "busy threads 0.0 of 4 | 2 workers | 0 running | compute 0 s of 4.0 min (0 %)\n"
 
 
 def test_a_plain_line_names_what_runs_now() -> None:
     now = snapshot({"sum": stats(8, executing=3), "read": stats(9)})
     assert line(now, snapshot({"read": stats(9)}, at=1058.0)) == (
-        "  60.0 s | 3 running | 4.0 threads busy | compute 17.0 s of 4.0 min (7.1 %) | now: 3 sum"
+        "  60.0 s | 4.0 of 4 busy threads | 3 running | compute 17.0 s of 4.0 min (7.1 %) | "
+        "now: 3 sum"
     )
 
 
@@ -112,7 +101,7 @@ def test_plain_lines_come_no_more_often_than_they_should() -> None:
     for shown in (rare, rare, eager):
         shown.show(snapshot({"sum": stats(8, executing=3)}), None)
     (only,) = out.getvalue().splitlines()
-    assert only.startswith("taskmeter:   60.0 s | 3 running")
+    assert only.startswith("taskmeter:   60.0 s | 0.1 of 4 busy threads | 3 running")
 
 
 def test_a_program_that_has_closed_the_stream_does_not_hurt_the_view() -> None:

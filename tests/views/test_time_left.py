@@ -97,7 +97,7 @@ def test_view_and_line_say_what_is_left_expected_and_late() -> None:
     assert [row.split() for row in rows if row.startswith("sum-7")] == [
         ["sum-7", "tcp://a", "55.0", "s", "7.5", "s", "slow", "worker", "yes"]
     ]
-    assert line(found).endswith("left: about 3 min (2.1-5 min), 1,234 tasks")
+    assert "| left: about 3 min (2.1-5 min), 1,234 tasks | late: sum-7 on" in line(found)
     # nothing is said where there is nothing to say
     assert not any("left" in row or "expected" in row for row in printed(view(
         snapshot({"sum": stats(1)}), width=100, stalled_seconds=30.0

@@ -19,10 +19,6 @@ from taskmeter.client.history import Course
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.terminal.tables import console, view
 
-#: Lines that are not rows: title, summary and capacity (two each where it is narrow), waste, the
-#: course, what is left, blank, header, rule, the rest.
-_OTHER_LINES = 12
-
 #: Rows where the output is no terminal.
 _ROWS = 20
 
@@ -57,8 +53,9 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
     The column "threads" is how many threads a prefix kept busy since the last snapshot, "CPU" the
     part of its time in which it computed, and the line "capacity" what all threads did since then.
     The line "course" is how busy the threads were from the beginning to now: a whole block is all.
-    The line "left" says how long the rest will take, with 90 % probability. Tasks that are late,
-    and those that have used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and "p99"
+    The line "left" says how long the rest will take, with 90 % probability. What is stalled, late,
+    failing or slow has a line on top that names the worst; tasks that are late, and those that have
+    used no CPU for 30 seconds, are listed below. "mean", "p50", "p95" and "p99"
     tell how long one task takes: half of those that ended well took less than "p50".
     "taskmeter snapshot" has more such columns.
     """  # noqa: D301 (\b keeps click from filling the lines)
@@ -75,7 +72,8 @@ def top(address: str, *, interval: float, count: int | None, sort: str) -> None:
                 earlier,
                 title=f"taskmeter: {address}",
                 width=paper.width,
-                top=_ROWS if live is None else max(1, paper.height - _OTHER_LINES),
+                top=_ROWS,
+                height=None if live is None else paper.height - 1,
                 sort=sort,
                 stalled_seconds=STALLED_SECONDS,
                 moments=course.moments,

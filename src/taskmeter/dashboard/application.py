@@ -24,21 +24,28 @@ from taskmeter.dashboard.panels.capacity import CapacityPanel
 from taskmeter.dashboard.panels.compute import ComputePanel
 from taskmeter.dashboard.panels.distribution import DistributionPanel
 from taskmeter.dashboard.panels.durations import DurationsPanel
-from taskmeter.dashboard.panels.headline import HeadlinePanel
-from taskmeter.dashboard.panels.panel import Panel
+from taskmeter.dashboard.panels.panel import Panel, Update
 from taskmeter.dashboard.panels.running import RunningPanel
+from taskmeter.dashboard.panels.strip import StripPanel
 from taskmeter.dashboard.panels.style import follow_theme
+from taskmeter.dashboard.panels.table import FailuresPanel, PrefixesPanel, WorkersPanel
+from taskmeter.dashboard.panels.timeline import TimelinePanel
 from taskmeter.dashboard.panels.transfers import TransfersPanel
 from taskmeter.dashboard.snapshot_cache import INTERVAL_SECONDS, Feed
 from taskmeter.errors import contained, count_error
+from taskmeter.views.figures.selection import Selection
 
 #: The pictures, in the order in which a page has them.
 PANELS: Final[tuple[type[Any], ...]] = (
+    PrefixesPanel,
     DurationsPanel,
     ComputePanel,
+    TimelinePanel,
+    FailuresPanel,
+    WorkersPanel,
+    DistributionPanel,
     CapacityPanel,
     TransfersPanel,
-    DistributionPanel,
     RunningPanel,
 )
 
@@ -52,11 +59,24 @@ INDIVIDUAL: Final = "/individual-taskmeter-"
 #: What a page says of itself in the tags of its first root.
 _HIDDEN: Final = "hidden"
 
-#: Lets the server know when nobody looks.
+#: What a panel says of itself in its tags while it is scrolled out of sight.
+_OUT_OF_SIGHT: Final = "out of sight"
+
+#: Lets the server know when nobody looks, and which panels nobody sees.
 _TELL_HIDDEN: Final = f"""
-const tell = () => {{ root.tags = document.hidden ? ["{_HIDDEN}"] : [] }}
+const tell = () => {{ roots[0].tags = document.hidden ? ["{_HIDDEN}"] : [] }}
 document.addEventListener("visibilitychange", tell)
 if (document.hidden) tell()
+const watcher = new IntersectionObserver((entries) => {{
+  for (const entry of entries) {{
+    const root = roots.find((root) => "tm-" + root.name === entry.target.id)
+    root.tags = entry.isIntersecting ? [] : ["{_OUT_OF_SIGHT}"]
+  }}
+}}, {{rootMargin: "200px"}})
+for (const root of roots.slice(1)) {{
+  const section = document.getElementById("tm-" + root.name)
+  if (section != null) watcher.observe(section)
+}}
 """
 
 
@@ -133,7 +153,7 @@ class Pages:
         self._errors = errors
         #: {identity of its session: page}
         self._open: dict[str, Page] = {}
-        overview = partial(self._make, panels=(HeadlinePanel, *PANELS), template="overview.html")
+        overview = partial(self._make, panels=(StripPanel, *PANELS), template="overview.html")
         makers = {
             OVERVIEW: overview,
             **{
@@ -222,19 +242,23 @@ class Page:
         self._errors = errors
         self._ticking: Any = None
         self._ticks = 0
+        self._selection = Selection()
+        #: panels that came into sight
+        self._seen: set[Panel] = set()
         with doc.models.freeze():
             # one look at all models is enough
             for panel in panels:
                 doc.add_root(panel.root)
         for panel in panels:
+            panel.on_choice = self._choose
             for control in panel.controls:
-                control.on_change("value", self._chosen)
-        first = panels[0].root
-        first.on_change("tags", self._looked_at)
+                control.on_change("value", self._changed)
+            panel.root.on_change("tags", partial(self._in_sight, panel))
+        panels[0].root.on_change("tags", self._looked_at)
         doc.js_on_event(
             "document_ready",
             follow_theme([plot for panel in panels for plot in panel.plots]),
-            CustomJS(args={"root": first}, code=_TELL_HIDDEN),
+            CustomJS(args={"roots": [panel.root for panel in panels]}, code=_TELL_HIDDEN),
         )
         self._begin()
 
@@ -263,34 +287,57 @@ class Page:
         else:
             self._begin()
 
-    def _chosen(self, attr: str, old: Any, new: Any) -> None:  # noqa: ARG002 (Bokeh's signature)
+    def _in_sight(self, panel: Panel, attr: str, old: Any, new: Any) -> None:  # noqa: ARG002 (Bokeh's)
+        if _OUT_OF_SIGHT not in new:
+            self._seen.add(panel)
+
+    def _choose(self, selection: Selection) -> None:
+        self._selection = selection
+        self._show_all()
+
+    def _changed(self, attr: str, old: Any, new: Any) -> None:  # noqa: ARG002 (Bokeh's signature)
+        self._show_all()
+
+    def _show_all(self) -> None:
         self._ticks = 0
         if self._ticking is not None:
             self._doc.add_next_tick_callback(self._tick)
 
     async def _tick(self) -> None:
-        """Show new numbers; they are worked out in a thread."""
+        """Show new numbers: worked out in a thread, and shown in one turn of the loop a panel."""
         if self._ticking is None or not self._connected():
             return
         try:
             view = await self._feed.view()
+            selection = self._selection
             due = self._due()
-            jobs = [panel.job(view) for panel in due]
-            found = await asyncio.get_running_loop().run_in_executor(None, _work, jobs)
-            if self._ticking is not None:
-                for panel, result in zip(due, found, strict=True):
-                    panel.show(result)
+            jobs = [panel.job(view, selection) for panel in due]
+            updates = await asyncio.get_running_loop().run_in_executor(None, _work, jobs)
+            for panel, update in zip(due, updates, strict=True):
+                show = partial(self._show, panel, update, selection)
+                self._doc.add_next_tick_callback(show)
+        except Exception:  # noqa: BLE001 (a page must not hurt the scheduler)
+            count_error(self._errors, "page")
+
+    def _show(self, panel: Panel, update: Update, selection: Selection) -> None:
+        if self._ticking is None or selection is not self._selection:
+            return
+        try:
+            panel.show(update)
         except Exception:  # noqa: BLE001 (a page must not hurt the scheduler)
             count_error(self._errors, "page")
 
     def _due(self) -> list[Panel]:
         """Return the panels that are due: all at first, and after the reader chose something."""
-        ticks = self._ticks
+        ticks, seen = self._ticks, self._seen
         self._ticks += 1
+        self._seen = set()
         return [
             panel
             for place, panel in enumerate(self.panels)
-            if not ticks or (ticks + place) % panel.every == 0
+            if not ticks
+            or panel in seen
+            or ((ticks + place) % panel.every == 0 and _OUT_OF_SIGHT not in panel.root.tags)
         ]
 
     def _connected(self) -> bool:

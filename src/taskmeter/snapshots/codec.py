@@ -147,12 +147,17 @@ def _distributions(data: Mapping[str, Any]) -> dict[str, Distribution]:
     return {name: distribution(value) for name, value in data.items()}
 
 
-def _prefix_stats(row: Mapping[str, Any]) -> PrefixStats:
-    found = known(PrefixStats, row)
-    found["attempts"] = {
-        outcome: AttemptTotals(**known(AttemptTotals, row["attempts"].get(outcome, {})))
+def attempts(data: Mapping[str, Any]) -> dict[str, AttemptTotals]:
+    """Make the totals of every outcome."""
+    return {
+        outcome: AttemptTotals(**known(AttemptTotals, data.get(outcome, {})))
         for outcome in OUTCOMES
     }
+
+
+def _prefix_stats(row: Mapping[str, Any]) -> PrefixStats:
+    found = known(PrefixStats, row)
+    found["attempts"] = attempts(row["attempts"])
     for name in ("durations", "waits"):
         if name in found:
             found[name] = _distributions(found[name])

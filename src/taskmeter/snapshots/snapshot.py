@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from taskmeter.attempts.attempt import OUTCOMES, STALLED_SECONDS, InFlight
+from taskmeter.attempts.attempt import (
+    OUTCOMES,
+    STALLED_SECONDS,
+    AttemptTotals,
+    InFlight,
+    no_attempts,
+)
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.snapshots import codec, html
@@ -31,6 +37,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSpeed:
+    """How many times as long a worker's tasks take as those of their prefixes elsewhere.
+
+    Parameters
+    ----------
+    factor, low, high
+        The ratio, and its 90 % interval.
+    tasks
+        How many of its tasks that rests on, less for older ones.
+    """
+
+    factor: float
+    low: float
+    high: float
+    tasks: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """How well one worker is metered.
 
@@ -51,6 +75,16 @@ class WorkerStatus:
     idle_seconds
         ``{reason: idle thread seconds}`` since then; with the compute seconds they make up the
         capacity.
+    attempts
+        Ended attempts there, by outcome.
+    cpu_seconds
+        CPU time of its attempts, where it can be measured.
+    durations
+        Of its ok attempts.
+    late
+        Attempts there that were found to be late.
+    speed
+        How fast it is, compared with the others; None where that is not known.
     """
 
     address: str
@@ -62,6 +96,11 @@ class WorkerStatus:
     thread_seconds: float = 0.0
     compute_seconds: float = 0.0
     idle_seconds: Mapping[str, float] = field(default_factory=dict)
+    attempts: Mapping[str, AttemptTotals] = field(default_factory=no_attempts)
+    cpu_seconds: float = 0.0
+    durations: Distribution = field(default_factory=Distribution)
+    late: int = 0
+    speed: WorkerSpeed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,9 +365,7 @@ class Snapshot:
         try:
             found = codec.known(cls, data)
             found.update(codec.parts(data))
-            found["workers"] = tuple(
-                WorkerStatus(**codec.known(WorkerStatus, row)) for row in data.get("workers", ())
-            )
+            found["workers"] = tuple(_worker(row) for row in data.get("workers", ()))
             return cls(**found)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"This is not a taskmeter snapshot: {error!r}.") from error
@@ -370,6 +407,16 @@ class Snapshot:
         frame = pd.DataFrame(columns, index=list(self.prefixes))
         frame.index.name = "prefix"
         return frame
+
+
+def _worker(row: Mapping[str, Any]) -> WorkerStatus:
+    worker = codec.known(WorkerStatus, row)
+    worker["attempts"] = codec.attempts(row.get("attempts", {}))
+    if "durations" in worker:
+        worker["durations"] = codec.distribution(worker["durations"])
+    if worker.get("speed") is not None:
+        worker["speed"] = WorkerSpeed(**codec.known(WorkerSpeed, worker["speed"]))
+    return WorkerStatus(**worker)
 
 
 def _prefix_since(newer: PrefixStats, older: PrefixStats, compute_seconds: float) -> PrefixStats:

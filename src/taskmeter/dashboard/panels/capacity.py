@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from bokeh.layouts import column
 from bokeh.models import (
     HBar,
     Line,
@@ -24,6 +23,7 @@ from taskmeter.dashboard.panels.style import (
     INK,
     NamedRows,
     chart,
+    choose_time,
     draw,
     hover,
     time_axis,
@@ -65,6 +65,7 @@ def share_columns(parts: Sequence[Share]) -> dict[str, list[Any]]:
 class CapacityPanel(Panel):
     """Where the capacity went."""
 
+    highlights = frozenset({"prefix", "worker", "span"})
     name = "capacity"
     every = 2
     title = "Where capacity went"
@@ -79,7 +80,8 @@ class CapacityPanel(Panel):
         self._layers = self.source("layers", "at", *_KINDS, *_EDGES)
         self._rows = NamedRows()
         self.plots = [self._draw_bars(), self._draw_layers()]
-        self.root = column(*self.plots, sizing_mode="stretch_both", name=self.name)
+        choose_time(self.plots[1], self.choose)
+        self.lay_out(*self.plots)
 
     def _draw_bars(self) -> Any:
         plot = chart(
@@ -108,7 +110,7 @@ class CapacityPanel(Panel):
         return plot
 
     def _draw_layers(self) -> Any:
-        plot = chart(min_height=110, tools="")
+        plot = chart(min_height=110)
         plot.y_range.start, plot.y_range.end = 0, 1
         plot.yaxis.formatter = NumeralTickFormatter(format="0 %")
         time_axis(plot)
@@ -149,7 +151,9 @@ class CapacityPanel(Panel):
             columns={
                 "shares": share_columns(shares(view.snapshot)),
                 "layers": {"at": instants(view.moments), **layers},
-            }
+            },
+            note="" if view.snapshot.thread_seconds else "There has been no worker yet.",
+            empty=not view.snapshot.thread_seconds,
         )
 
     def dress(self, update: Update) -> None:

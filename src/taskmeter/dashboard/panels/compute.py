@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from bokeh.layouts import column
 from bokeh.models import LegendItem, Line, NumeralTickFormatter, VArea
 
 from taskmeter.dashboard.panels.panel import Panel, Update
 from taskmeter.dashboard.panels.style import (
     chart,
+    choose_time,
     draw,
     hover,
     legend,
@@ -73,7 +73,8 @@ class ComputePanel(Panel):
         self._hover = hover(plot, [self._capacity], (), mode="vline", **time_of_day("at"))
         self._legend = legend(plot, [("capacity", [self._capacity])], place="right")
         self.plots = [plot, self._draw_band()]
-        self.root = column(*self.plots, self._note, sizing_mode="stretch_both", name=self.name)
+        choose_time(plot, self.choose)
+        self.lay_out(*self.plots)
 
     def _draw_band(self) -> Any:
         plot = chart(
@@ -118,12 +119,18 @@ class ComputePanel(Panel):
         for place, name in enumerate(_BAND):
             band[name] = np.array(stepped([moment.band[place] for moment in told]))
         return Update(
-            columns={"rates": columns, "band": band}, note=_now(moments), extra=layers.names
+            columns={"rates": columns, "band": band},
+            note=_now(moments),
+            empty=not moments,
+            extra=layers.names,
         )
 
     def dress(self, update: Update) -> None:
         """Give each layer its colour, its entry in the legend and its line in the tooltip."""
         names: tuple[str, ...] = update.extra
+        has_band = len(update.columns["band"]["at"]) > 0
+        if self.plots[1].visible is not has_band:
+            self.plots[1].visible = has_band
         if names == self._shown:
             return
         self._shown = names

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from bokeh.layouts import column, row
+from bokeh.layouts import row
 from bokeh.models import LegendItem, Line, Quad, Scatter, Step
 
 from taskmeter.dashboard.panels.panel import Panel, Update
@@ -30,6 +30,7 @@ from taskmeter.views.figures.label import label
 from taskmeter.views.figures.palette import (
     BLUE,
     GREEN,
+    GREY,
     ORANGE,
     PURPLE,
     SKY,
@@ -46,15 +47,8 @@ from taskmeter.views.figures.shape import (
     floor,
     survival,
 )
-from taskmeter.views.figures.top import top
 from taskmeter.views.figures.view import View
 from taskmeter.views.tables.running import age
-
-#: What stands for the prefix that took most time, whichever that is.
-LARGEST: Final = "the one that took most time"
-
-#: Prefixes to choose from.
-_MOST_CHOICES: Final = 200
 
 #: Marks of attempts in flight.
 _MOST_MARKS: Final = 200
@@ -90,15 +84,14 @@ class DistributionPanel(Panel):
     every = 2
     title = "Distribution of one prefix"
     caption = (
-        "Left: how many attempts took how long. Right: the share that took longer, with fitted "
-        "families. Red marks: attempts in flight, at their present age."
+        "Of the chosen prefix, or of the one that took most time. Left: how many attempts took how "
+        "long. Right: the share that took longer, with fitted families. Red: in flight, by age."
     )
 
     def __init__(self) -> None:
         super().__init__()
-        self._prefix = select("prefix", [("", LARGEST)], "", width=215)
         self._action = select("duration of", (COMPUTE,), COMPUTE, width=165)
-        self.controls = [self._prefix, self._action]
+        self.controls = [self._action]
         self._fitted = _Fitted()
         self._running = True
         self._bars = self.source("bars", *BAR_COLUMNS)
@@ -107,12 +100,9 @@ class DistributionPanel(Panel):
         self._low_marks = self.source("low marks", "x", "y", "text")
         self._curves = [self.source(f"fit {n}", "x", "share") for n in range(len(_FITS))]
         self.plots = [self._draw_histogram(), self._draw_survival()]
-        self.root = column(
-            row(*self.controls, sizing_mode="stretch_width"),
+        self.lay_out(
             row(*self.plots, sizing_mode="stretch_both"),
-            self._note,
-            sizing_mode="stretch_both",
-            name=self.name,
+            controls=row(*self.controls, sizing_mode="stretch_width"),
         )
 
     def _draw_histogram(self) -> Any:
@@ -124,7 +114,7 @@ class DistributionPanel(Panel):
             plot,
             self._bars,
             Quad(left="left", right="right", bottom=0, top="count", fill_color=SKY, fill_alpha=0.8,
-                 line_color=BLUE, line_width=0.5),
+                 line_color=GREY, line_width=0.5),
         )  # fmt: skip
         running = draw(
             plot,
@@ -169,23 +159,20 @@ class DistributionPanel(Panel):
         return plot
 
     def state(self) -> dict[str, Any]:
-        """Return what was fitted last."""
-        return {"fitted": self._fitted}
+        """Return what was fitted last, and the prefix that is chosen."""
+        return {"fitted": self._fitted, "chosen": self.selection.prefix}
 
-    def work(self, view: View, chosen: str, action: str, *, fitted: _Fitted) -> Update:
+    def work(self, view: View, action: str, *, fitted: _Fitted, chosen: str | None) -> Update:
         """Return the histogram, the survival function, the fits and the marks."""
         snapshot = view.snapshot
         every = distributions(snapshot, "prefix", action)
-        order = top({name: d.sum for name, d in every.items()}, _MOST_CHOICES).kept
-        prefix = chosen if chosen in every else (order[0] if order else "")
+        prefix = chosen if chosen is not None else _largest(every)
         d = every.get(prefix, Distribution())
         failed = Distribution()
-        if action == COMPUTE and prefix and not d.count:
+        if action == COMPUTE and prefix in every and not d.count:
             d = failed = snapshot.prefixes[prefix].failed_durations
         ages = _ages(snapshot, prefix) if action in {COMPUTE, RECENT, FAILED} else []
         fitted = fitted.of(prefix, action, d)
-        # by name, so that the list stands still while amounts change
-        names = sorted({*order, chosen} - {""})
         marks = ages[:_MOST_MARKS]
         curves = [fit.curve for fit in fitted.families.fitted]
         curves += [Curve(x=np.zeros(0), share=np.zeros(0))] * (len(_FITS) - len(curves))
@@ -200,8 +187,8 @@ class DistributionPanel(Panel):
                 **{f"fit {n}": {"x": c.x, "share": c.share} for n, c in enumerate(curves)},
             },
             note=_remark(prefix, d, ages, fitted.families.says, failed=bool(failed.count)),
+            empty=not d.count,
             extra=(
-                [("", LARGEST), *((name, label(name, 40)) for name in names)],
                 actions(snapshot, "prefix"),
                 fitted,
                 VERMILLION if failed.count else prefix_colour(prefix),
@@ -210,8 +197,7 @@ class DistributionPanel(Panel):
 
     def dress(self, update: Update) -> None:
         """Offer what can be chosen, colour the bars, and name the fits in the legend."""
-        choices, known, fitted, colour = update.extra
-        offer(self._prefix, choices)
+        known, fitted, colour = update.extra
         offer(self._action, known)
         self._histogram.glyph.fill_color = colour
         running = bool(update.columns["marks"]["text"])
@@ -225,6 +211,10 @@ class DistributionPanel(Panel):
             self._legend.items = [
                 LegendItem(label={"value": text}, renderers=drawn) for text, drawn in shown
             ]
+
+
+def _largest(every: Mapping[str, Distribution]) -> str:
+    return max(every, key=lambda name: every[name].sum, default="")
 
 
 def _ages(snapshot: Snapshot, prefix: str) -> list[float]:
@@ -248,7 +238,7 @@ def mark_columns(d: Distribution, ages: Sequence[float]) -> dict[str, Any]:
 
 
 def _remark(prefix: str, d: Distribution, ages: Sequence[float], fit: str, *, failed: bool) -> str:
-    if not prefix:
+    if not prefix and not d.count and not ages:
         return "Nothing has run yet."
     running = f"{len(ages):,} in flight, the oldest for {seconds(max(ages))}" if ages else ""
     if not d.count:

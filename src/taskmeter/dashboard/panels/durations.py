@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bokeh.layouts import column, row
+from bokeh.layouts import row
 from bokeh.models import (
     HBar,
     Scatter,
     Segment,
+    TapTool,
     TeeHead,
     Whisker,
 )
@@ -33,6 +34,7 @@ from taskmeter.text import percentage, seconds
 from taskmeter.views.figures.boxes import BY, SORTS, BoxRow, actions, boxes, wants_log
 from taskmeter.views.figures.label import LONGEST_LABEL, label
 from taskmeter.views.figures.palette import GREY, ORANGE, VERMILLION
+from taskmeter.views.figures.top import REST
 from taskmeter.views.figures.view import View
 
 AUTO: Final = "automatic"
@@ -162,10 +164,14 @@ class DurationsPanel(Panel):
         self._log = False
         self.plots = [self._draw("linear"), self._draw("log")]
         self.plots[1].visible = False
-        self._bar = row(*self.controls, sizing_mode="stretch_width")
-        self.root = column(
-            self._bar, *self.plots, self._note, sizing_mode="stretch_both", name=self.name
-        )
+        self._names: tuple[str, ...] = ()
+        self._boxes.selected.on_change("indices", self._tapped)
+        self.lay_out(*self.plots, controls=row(*self.controls, styles={"flex-wrap": "wrap"}))
+
+    def _tapped(self, attr: str, old: Any, new: Sequence[int]) -> None:  # noqa: ARG002 (Bokeh's)
+        if new and new[0] < len(self._names) and self._by.value == "prefix":
+            name = self._names[new[0]]
+            self.choose(**({} if name == REST else {"prefix": name}))
 
     def _draw(self, scale: str) -> figure:
         plot = chart(
@@ -185,6 +191,8 @@ class DurationsPanel(Panel):
             HBar(y="y", left="p25", right="p75", height=0.46, fill_color="colour", fill_alpha=0.7,
                  line_color=GREY),
         )  # fmt: skip
+        box.nonselection_glyph = box.selection_glyph = None
+        plot.add_tools(TapTool(renderers=[box]))
         # a box narrower than a pixel still shows where it is
         median = draw(
             plot, self._boxes, _upright("p50", 17, line_color=INK, line_width=2.5, tags=["ink"])
@@ -253,14 +261,17 @@ class DurationsPanel(Panel):
                 "boxes": box_columns(rows, log=log), "in flight": running, "outliers": beyond,
             },
             note=_remark(rows),
-            extra=(known, [_row_label(row) for row in rows], log),
+            empty=not rows,
+            extra=(known, rows, log),
         )  # fmt: skip
 
     def dress(self, update: Update) -> None:
         """Offer the actions, name the boxes, and show the axis that suits them."""
-        known, names, log = update.extra
+        known, rows, log = update.extra
+        self._names = tuple(row.name for row in rows)
+        self._boxes.selected.indices = []
         offer(self._action, known)
-        self._rows.name(names)
+        self._rows.name([_row_label(row) for row in rows])
         if log != self._log:
             self._log = log
             for plot, is_log in zip(self.plots, (False, True), strict=True):

@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bokeh.layouts import column
-
 from taskmeter.dashboard.panels.panel import HtmlPanel, Update
 from taskmeter.text import percentage, seconds, short_name, terminal_safe
 from taskmeter.views.figures.view import View
@@ -18,7 +16,6 @@ _STYLE: Final = """
 :host { color: inherit; font-size: 12px; overflow: auto; }
 .bk-clearfix, .bk-clearfix > div { width: 100%; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: 0 4px 6px; }
 th { position: sticky; top: 0; text-align: left; font-weight: 600; font-size: 11px; opacity: 0.75;
      padding: 3px 6px; border-bottom: 1px solid #9996; white-space: nowrap; }
 td { padding: 2px 6px; border-bottom: 1px solid #9993; white-space: nowrap; max-width: 18em;
@@ -51,20 +48,14 @@ def running_html(table: RunningTable) -> str:
     """Return the table as HTML in which every text is escaped."""
     head = "".join(f'<th class="{kind}">{html.escape(text)}</th>' for text, kind in _HEADINGS)
     body = "".join(_row(row) for row in table.rows)
-    return (
-        f"<table><caption>{html.escape(_caption(table))}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _caption(table: RunningTable) -> str:
     if not table.total:
         return "Nothing runs now."
     shown = f", {len(table.rows)} of them shown" if len(table.rows) < table.total else ""
-    return (
-        f"{table.total:,} in flight{shown}: {table.stalled:,} stalled, {table.late:,} late "
-        "(longer than 99 % of their prefix)."
-    )
+    return f"{table.total:,} in flight{shown}; late is what takes longer than 99 % of its prefix."
 
 
 def _row(row: RunningRow) -> str:
@@ -116,8 +107,9 @@ class RunningPanel(HtmlPanel):
 
     def __init__(self) -> None:
         super().__init__(_STYLE)
-        self.root = column(self._html, sizing_mode="stretch_width", name=self.name)
+        self.lay_out(self._html, mode="stretch_width")
 
     def work(self, view: View) -> Update:
         """Return the table as HTML."""
-        return Update(extra=running_html(running_table(view.snapshot)))
+        table = running_table(view.snapshot)
+        return Update(extra=running_html(table), note=_caption(table), empty=not table.rows)

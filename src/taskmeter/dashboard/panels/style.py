@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from bokeh.events import SelectionGeometry
 from bokeh.models import (
+    BoxSelectTool,
     ColumnDataSource,
     CustomJS,
     CustomJSHover,
@@ -120,7 +122,7 @@ _TIME_STEPS: Final = (
 )
 
 #: {what an axis is about: gives the text of a tick}
-_TICKS: Final = {
+TICKS: Final = {
     "duration": _DURATION_TICK,
     "size": _SIZE_TICK,
     "share": _SHARE_TICK,
@@ -181,7 +183,7 @@ if (query.matches) dress()
 """
 
 #: What controls and texts look like inside of Bokeh's own boxes.
-_CONTROLS: Final = """
+CONTROLS: Final = """
 :host { color: inherit; }
 label { color: inherit; font-size: 11px; opacity: 0.75; }
 .bk-input { font-size: 12px; padding: 2px 22px 2px 8px; height: 26px; min-height: 26px; }
@@ -287,7 +289,7 @@ class NamedRows:
 
 def ticks(of: str) -> CustomJSTickFormatter:
     """Return what writes the ticks of an axis of ``duration``, ``size``, ``share`` or ``time``."""
-    return CustomJSTickFormatter(code=_TICKS[of])
+    return CustomJSTickFormatter(code=TICKS[of])
 
 
 def duration_axis(plot: figure) -> None:
@@ -311,6 +313,27 @@ def offer(control: Select, options: Sequence[Any]) -> None:
         control.options = list(options)
         if options and isinstance(options[0], str) and control.value not in options:
             control.value = options[0]
+
+
+def choose_time(plot: figure, choose: Callable[..., None]) -> None:
+    """Let the reader choose a window by dragging along the axis of time.
+
+    Parameters
+    ----------
+    plot
+        Its axis below is one of time.
+    choose
+        Is called with ``window=(start, stop)``.
+    """
+
+    def chosen(event: SelectionGeometry) -> None:
+        if event.final and event.geometry.get("type") == "rect":
+            choose(window=(event.geometry["x0"], event.geometry["x1"]))
+
+    drag = BoxSelectTool(dimensions="width", renderers=[], description="choose a time")
+    plot.add_tools(drag)
+    plot.toolbar.active_drag = drag
+    plot.on_event(SelectionGeometry, chosen)
 
 
 def time_axis(plot: figure) -> None:
@@ -397,7 +420,7 @@ def select(title: str, options: Sequence[Any], value: str, *, width: int = 130) 
         width=width,
         height=44,
         margin=(0, 6, 0, 2),
-        stylesheets=[InlineStyleSheet(css=_CONTROLS)],
+        stylesheets=[InlineStyleSheet(css=CONTROLS)],
     )
 
 

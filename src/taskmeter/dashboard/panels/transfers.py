@@ -60,14 +60,8 @@ class TransfersPanel(Panel):
         speeds = self._draw_bars("bandwidth", "bandwidth, a second", GREEN)
         pairs = self._draw_matrix()
         self.plots = [sizes, speeds, pairs]
-        self.root = column(
-            row(
-                column(sizes, speeds, sizing_mode="stretch_both"), pairs, sizing_mode="stretch_both"
-            ),
-            self._note,
-            sizing_mode="stretch_both",
-            name=self.name,
-        )
+        bars = column(sizes, speeds, sizing_mode="stretch_both")
+        self.lay_out(row(bars, pairs, sizing_mode="stretch_both"))
 
     def _draw_bars(self, name: str, title: str, colour: str) -> Any:
         plot = chart(x_axis_type="log", min_height=110, min_width=160, tools="")
@@ -134,6 +128,7 @@ class TransfersPanel(Panel):
                 "pairs": cell_columns(traffic),
             },
             note=_remark(transfers),
+            empty=not transfers.seconds.count,
             extra=traffic.workers,
         )
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.text import duration, percentage, terminal_safe
+from taskmeter.text import duration, terminal_safe
 from taskmeter.views.figures.palette import GROUPS
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
@@ -25,7 +25,7 @@ from taskmeter.views.html.breakdown import breakdown
 from taskmeter.views.html.facts import Facts, instant, listed
 from taskmeter.views.html.shapes import shapes
 from taskmeter.views.html.tables import tables
-from taskmeter.views.tables.prefixes import summary
+from taskmeter.views.strip import strip
 from taskmeter.views.tables.summary import sentences
 from taskmeter.views.tables.transfers import MOVED_COLUMNS, moved
 
@@ -51,7 +51,7 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
         source=terminal_safe(facts.source[:200]),
         begin=instant(snapshot.start),
         length=duration(snapshot.elapsed_seconds),
-        tiles=tiles(snapshot),
+        strip=strip(snapshot),
         sentences=sentences(snapshot),
         listed=listed(snapshot, facts),
         breakdown=breakdown(snapshot),
@@ -66,26 +66,6 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
         script=Markup(script),  # noqa: S704 (likewise)
         digest=_digest(script),
     )
-
-
-def tiles(snapshot: Snapshot) -> list[tuple[str, str, str]]:
-    """Return ``(figure, what it is, more about it)``: what one looks at first."""
-    s = summary(snapshot)
-    ended = sum(p.ended for p in snapshot.prefixes.values())
-    ok = sum(p.attempts["ok"].count for p in snapshot.prefixes.values())
-    compute = s.compute_seconds
-    return [
-        (percentage(s.utilisation), "utilisation", f"of {duration(s.thread_seconds)} thread time"),
-        (duration(compute), "compute", f"in {duration(s.elapsed_seconds)} by the clock"),
-        (
-            duration(s.wasted_seconds),
-            "wasted",
-            f"{percentage(s.wasted_seconds / compute)} of compute" if compute else "",
-        ),
-        (f"{ok:,}", "tasks ended well", f"{ended - ok:,} attempts did not"),
-        (f"{s.executing:,}", "running", "at the end"),
-        (f"{s.nthreads:,}", "threads", f"on {s.workers:,} worker{'' if s.workers == 1 else 's'}"),
-    ]
 
 
 def _moved(snapshot: Snapshot) -> list[list[str]]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from taskmeter.attempts.idle_reasons import REASONS
-from taskmeter.catalogue.words import IDLE
-from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import ActivityTotals
-from taskmeter.text import percentage, size
+from taskmeter.text import size
 from taskmeter.views.html.table import Table, table
-from taskmeter.views.tables.column import Column, counts, nan_for_none, seconds, shares
+from taskmeter.views.tables.column import Column, counts, seconds
+from taskmeter.views.tables.failures import FAILURE_COLUMNS, failure_rows
 from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
 from taskmeter.views.tables.prefixes import DETAILED, needed, rows
 from taskmeter.views.tables.running import RUNNING_COLUMNS, running_table
 from taskmeter.views.tables.transfers import PAIR_COLUMNS, pair_rows
+from taskmeter.views.tables.workers import WORKER_COLUMNS, worker_rows
 
 #: The most rows of the tables that may be long, but for that of prefixes, which is complete.
 MOST_ROWS = 2000
@@ -31,59 +31,14 @@ def tables(snapshot: Snapshot) -> dict[str, Table]:
     made = (
         table("prefixes", "prefixes", DETAILED, rows(snapshot, measures=needed(DETAILED))),
         table("groups", "groups", GROUP_COLUMNS, groups),
-        table("workers", "workers", _WORKERS, snapshot.workers[:MOST_ROWS]),
+        table("workers", "workers", WORKER_COLUMNS, worker_rows(snapshot)[:MOST_ROWS]),
+        table("failures", "kinds of failures", FAILURE_COLUMNS, failure_rows(snapshot)),
         table("running", "attempts", RUNNING_COLUMNS, running),
         table("transfers", "pairs", PAIR_COLUMNS, pairs),
         table("activities", "activities", _ACTIVITIES, activities),
         table("errors", "places", _ERRORS, errors),
     )
     return {listing.name: listing for listing in made}
-
-
-def _part(part: float, worker: WorkerStatus) -> float:
-    return part / worker.thread_seconds if worker.thread_seconds else 0.0
-
-
-def _idle(reason: str) -> Column[WorkerStatus]:
-    return Column(
-        title=reason,
-        hint=f"The part of its capacity that was idle {IDLE[reason]}.",
-        value=lambda w: _part(w.idle_seconds.get(reason, 0.0), w),
-        write=percentage,
-        blank=True,
-    )
-
-
-_WORKERS: tuple[Column[WorkerStatus], ...] = (
-    Column(title="worker", hint="Its address.", value=lambda w: w.address, always=True),
-    Column(
-        title="name", hint="Its name.", value=lambda w: "" if w.name == w.address else str(w.name)
-    ),
-    counts("threads", "Its threads.", lambda w: w.nthreads),
-    seconds(
-        "compute",
-        "Its compute since its meter began, which may be before this report does.",
-        lambda w: w.compute_seconds,
-        blank=False,
-    ),
-    shares(
-        "busy",
-        "The part of its capacity that was compute.",
-        lambda w: _part(w.compute_seconds, w),
-    ),
-    *(_idle(reason) for reason in REASONS),
-    seconds(
-        "last report",
-        "How old its last report is.",
-        lambda w: nan_for_none(w.report_age_seconds),
-        blank=False,
-    ),
-    Column(
-        title="taskmeter",
-        hint="The version that it runs.",
-        value=lambda w: w.version if w.metered else "not metered",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

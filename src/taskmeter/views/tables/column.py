@@ -105,7 +105,7 @@ def counts(
 ) -> Column[R]:
     """Return a column of numbers of things; none of them is shown as nothing."""
     options = {"blank": True, **options}
-    return Column(title=title, value=value, write=_whole, hint=hint, rank=rank, **options)
+    return Column(title=title, value=value, write=whole, hint=hint, rank=rank, **options)
 
 
 def shares(
@@ -120,7 +120,8 @@ def nan_for_none(number: float | None) -> float:
     return math.nan if number is None else number
 
 
-def _whole(number: float) -> str:
+def whole(number: float) -> str:
+    """Return a number of things."""
     return f"{round(number):,}"
 
 

@@ -75,38 +75,6 @@ class Row:
         return self.spreads.get(measure, _UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """The cluster as a whole.
-
-    Parameters
-    ----------
-    workers, unmetered_workers
-        Workers there are, and those of them that do not report.
-    nthreads
-        Their execution slots.
-    executing
-        Attempts in flight.
-    busy_threads
-        Threads that were busy, on average, since the earlier snapshot; nan without one.
-    elapsed_seconds, compute_seconds, thread_seconds, wasted_seconds
-        As in the snapshot.
-    utilisation
-        Compute seconds for each thread second; nan where there was no capacity.
-    """
-
-    workers: int
-    unmetered_workers: int
-    nthreads: int
-    executing: int
-    busy_threads: float
-    elapsed_seconds: float
-    compute_seconds: float
-    thread_seconds: float
-    wasted_seconds: float
-    utilisation: float
-
-
 # Rows
 
 
@@ -117,6 +85,7 @@ def rows(
     top: int | None = None,
     sort: str = "compute",
     measures: Collection[str] = (),
+    rates: Mapping[str, float] | None = None,
 ) -> tuple[Row, ...]:
     """Return a row for each prefix, those that matter most first.
 
@@ -132,8 +101,10 @@ def rows(
         One of `SORTS`.
     measures
         Those of `MEASURES` of which the rows need the spread; see `needed`.
+    rates
+        ``{prefix: threads that it keeps busy}``, where that is known already.
     """
-    rates = _rates(snapshot, earlier)
+    rates = _rates(snapshot, earlier) if rates is None else rates
     every = [_row(name, stats, snapshot, rates) for name, stats in snapshot.prefixes.items()]
     if sort in _SPREAD_SORTS:
         every = _measured(every, ("compute",))
@@ -146,23 +117,6 @@ def rows(
 def needed(columns: Sequence[Column[Row]]) -> tuple[str, ...]:
     """Return the measures that some columns need."""
     return tuple({column.measure: None for column in columns if column.measure})
-
-
-def summary(snapshot: Snapshot, earlier: Snapshot | None = None) -> Summary:
-    """Return the figures of the whole cluster."""
-    rates = _rates(snapshot, earlier)
-    return Summary(
-        workers=len(snapshot.workers),
-        unmetered_workers=sum(not w.metered for w in snapshot.workers),
-        nthreads=snapshot.nthreads,
-        executing=snapshot.executing,
-        busy_threads=math.nan if rates is None else math.fsum(rates.values()),
-        elapsed_seconds=snapshot.elapsed_seconds,
-        compute_seconds=snapshot.compute_seconds,
-        thread_seconds=snapshot.thread_seconds,
-        wasted_seconds=math.fsum(p.wasted_seconds for p in snapshot.prefixes.values()),
-        utilisation=snapshot.utilisation,
-    )
 
 
 def _rates(snapshot: Snapshot, earlier: Snapshot | None) -> dict[str, float] | None:
@@ -189,7 +143,7 @@ def _row(
     return Row(
         prefix=name,
         stats=stats,
-        rate=math.nan if rates is None else rates[name],
+        rate=math.nan if rates is None else rates.get(name, 0.0),
         share=stats.compute_seconds / capacity if capacity else math.nan,
         oldest_seconds=(
             None if stats.oldest_start is None else max(0.0, snapshot.at - stats.oldest_start)

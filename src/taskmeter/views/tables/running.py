@@ -41,7 +41,8 @@ class RunningRow:
     cpu_share
         CPU seconds for each second that it has run; nan where that cannot be measured.
     stalled
-        Its CPU clock has stood still for `STALLED_SECONDS`.
+        Its CPU clock has stood still for `STALLED_SECONDS`, and it takes longer than 99 % of those
+        before it, as far as these can tell: tasks that wait for a minute each do not hang.
     """
 
     attempt: InFlight
@@ -128,7 +129,8 @@ def running_table(snapshot: Snapshot, most: int = MOST_ROWS) -> RunningTable:
                 count=counts[attempt.prefix],
                 cpu_share=_cpu_share(attempt),
                 stalled=attempt.cpu_seconds is not None
-                and attempt.still_seconds >= STALLED_SECONDS,
+                and attempt.still_seconds >= STALLED_SECONDS
+                and (counts[attempt.prefix] < LEAST_COUNT or age(attempt, snapshot.at) > p99),
             )
         )
     rows.sort(key=_order)

@@ -10,7 +10,8 @@ from taskmeter.catalogue.words import RECOMPUTED, WASTE
 from taskmeter.distributions.quantiles import quantiles
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE
-from taskmeter.text import duration, percentage, short_name
+from taskmeter.text import duration, percentage
+from taskmeter.views.strip import many, named
 from taskmeter.views.tables.capacity import idle_parts, wasted_seconds
 
 #: Reasons to be idle that are named; the others are added up.
@@ -33,7 +34,7 @@ def sentences(snapshot: Snapshot) -> tuple[str, ...]:
     """
     parts = [_capacity]
     if snapshot.prefixes:
-        parts += [_costliest, _slowest, _stragglers, _waste, _only_failed, _recomputed]
+        parts += [_costliest, _slowest, _stragglers, _waste, _recomputed]
         parts += [_cpu, _running]
     parts += [_unmetered, _trouble]
     return tuple(sentence for part in parts if (sentence := part(snapshot)))
@@ -56,11 +57,11 @@ def _idle(snapshot: Snapshot) -> str:
         return ""
     if not parts:
         return "; its threads were hardly ever idle"
-    named = [f"{percentage(share)} idle {words}" for words, share in parts[:_REASONS]]
+    kinds = [f"{percentage(share)} idle {words}" for words, share in parts[:_REASONS]]
     rest = math.fsum(share for _, share in parts[_REASONS:])
     if rest:
-        named.append(f"{percentage(rest)} idle for other reasons")
-    return "; " + ", ".join(named)
+        kinds.append(f"{percentage(rest)} idle for other reasons")
+    return "; " + ", ".join(kinds)
 
 
 def _costliest(snapshot: Snapshot) -> str:
@@ -71,9 +72,9 @@ def _costliest(snapshot: Snapshot) -> str:
     stats = snapshot.prefixes[name]
     attempts = stats.ended + stats.executing
     return (
-        f"{_name(name)} cost most: {duration(stats.compute_seconds)}, "
+        f"{named(name)} cost most: {duration(stats.compute_seconds)}, "
         f"{percentage(stats.compute_seconds / whole)} of all compute, in "
-        f"{_many(attempts, 'attempt')}."
+        f"{many(attempts, 'attempt')}."
     )
 
 
@@ -86,14 +87,9 @@ def _slowest(snapshot: Snapshot) -> str:
     rows = dict(zip(known, spread, strict=True))
     name = _largest({n: p50 for n, (p50, _) in rows.items()})
     p50, p95 = rows[name]
-    if known[name].count < 20:
-        return (
-            f"The slowest prefix is {_name(name)}: half of its tasks took {duration(p50)} or more."
-        )
-    return (
-        f"The slowest prefix is {_name(name)}: half of its tasks took {duration(p50)} or more, "
-        f"one in twenty {duration(p95)} or more."
-    )
+    twentieth = f", one in twenty {duration(p95)} or more" if known[name].count >= 20 else ""
+    half = f"half of its tasks took {duration(p50)} or more"
+    return f"The slowest prefix is {named(name)}: {half}{twentieth}."
 
 
 def _stragglers(snapshot: Snapshot) -> str:
@@ -110,7 +106,7 @@ def _stragglers(snapshot: Snapshot) -> str:
         return ""
     name = _largest(ratios)
     return (
-        f"{_name(name)} has stragglers: one task in a hundred took {duration(spread[name][1])} or "
+        f"{named(name)} has stragglers: one task in a hundred took {duration(spread[name][1])} or "
         f"more, {ratios[name]:,.0f} times the median."
     )
 
@@ -124,34 +120,16 @@ def _waste(snapshot: Snapshot) -> str:
     if not bad:
         return "Nothing was wasted: every attempt that ended, ended well." if ended else ""
     if not wasted:
-        return f"{_many(bad, 'attempt')} did not end well, but cost no time."
+        return f"{many(bad, 'attempt')} did not end well, but cost no time."
     parts = []
     for outcome, seconds in by_outcome.items():
         worst = _largest({n: p.attempts[outcome].seconds for n, p in every.items()})
         share = every[worst].attempts[outcome].seconds / seconds
-        whose = f"of {_name(worst)}" if share > 0.995 else f"above all of {_name(worst)}"
+        whose = f"of {named(worst)}" if share > 0.995 else f"above all of {named(worst)}"
         parts.append(f"{duration(seconds)} on {WASTE[outcome]} ({whose})")
     # in a window, attempts may end that did most of their work before it
     whole = max(snapshot.compute_seconds, wasted)
     return f"{percentage(wasted / whole)} of compute was wasted: {', '.join(parts)}."
-
-
-def _only_failed(snapshot: Snapshot) -> str:
-    failed = {
-        n: p.attempts["failed"].count
-        for n, p in snapshot.prefixes.items()
-        if p.attempts["failed"].count and not p.attempts["ok"].count and n != OTHER
-    }
-    if not failed:
-        return ""
-    name = _largest(failed)
-    d = snapshot.prefixes[name].failed_durations
-    half = f", half of them within {duration(d.quantile(0.5))}" if d.count > 1 else ""
-    others = f"; so it is with {_many(len(failed) - 1, 'other prefix', 'other prefixes')}"
-    return (
-        f"No attempt of {_name(name)} ended well: {failed[name]:,} failed{half}"
-        f"{others if len(failed) > 1 else ''}."
-    )
 
 
 def _recomputed(snapshot: Snapshot) -> str:
@@ -162,7 +140,7 @@ def _recomputed(snapshot: Snapshot) -> str:
     whole = max(snapshot.compute_seconds, seconds)
     return (
         f"{percentage(seconds / whole)} of compute ({duration(seconds)}) made results again that "
-        f"had been lost, above all those of {_name(_largest(each))}."
+        f"had been lost, above all those of {named(_largest(each))}."
     )
 
 
@@ -184,7 +162,7 @@ def _cpu(snapshot: Snapshot) -> str:
     name = _largest(waits)
     stats = snapshot.prefixes[name]
     share = stats.cpu_seconds / (stats.compute_seconds + stats.seceded_seconds)
-    return f"{said}; {_name(name)} mostly waited, with {percentage(share)}."
+    return f"{said}; {named(name)} mostly waited, with {percentage(share)}."
 
 
 def _running(snapshot: Snapshot) -> str:
@@ -194,9 +172,9 @@ def _running(snapshot: Snapshot) -> str:
     oldest = min(running, key=lambda attempt: attempt.start)
     age = duration(max(0.0, snapshot.at - oldest.start))
     verb = "is" if len(running) == 1 else "are"
-    said = f"{_many(len(running), 'attempt')} {verb} still running"
-    said += f", of {_name(oldest.prefix)}, for {age}" if len(running) == 1 else (
-        f", the oldest, of {_name(oldest.prefix)}, for {age}"
+    said = f"{many(len(running), 'attempt')} {verb} still running"
+    said += f", of {named(oldest.prefix)}, for {age}" if len(running) == 1 else (
+        f", the oldest, of {named(oldest.prefix)}, for {age}"
     )  # fmt: skip
     still = snapshot.stalled(STALLED_SECONDS)
     if still:
@@ -211,7 +189,7 @@ def _unmetered(snapshot: Snapshot) -> str:
     if not missing:
         return ""
     return (
-        f"{missing:,} of {_many(len(snapshot.workers), 'worker')} "
+        f"{missing:,} of {many(len(snapshot.workers), 'worker')} "
         f"{'has' if missing == 1 else 'have'} no meter: what ran there is estimated."
     )
 
@@ -219,10 +197,10 @@ def _unmetered(snapshot: Snapshot) -> str:
 def _trouble(snapshot: Snapshot) -> str:
     parts = []
     if snapshot.invalid_samples:
-        parts.append(f"{_many(snapshot.invalid_samples, 'sample')} left out as invalid")
+        parts.append(f"{many(snapshot.invalid_samples, 'sample')} left out as invalid")
     errors = sum(snapshot.errors.values())
     if errors:
-        parts.append(f"{_many(errors, 'error')} of its own contained")
+        parts.append(f"{many(errors, 'error')} of its own contained")
     return f"taskmeter has {' and '.join(parts)}: see below." if parts else ""
 
 
@@ -232,11 +210,3 @@ def _trouble(snapshot: Snapshot) -> str:
 def _largest(figures: Mapping[str, float]) -> str:
     # the name decides between equals
     return min(figures, key=lambda name: (-figures[name], name))
-
-
-def _name(prefix: str) -> str:
-    return "what is beyond the cap" if prefix == OTHER else short_name(prefix)
-
-
-def _many(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -152,10 +152,7 @@ class Panel:
             no_color=like.no_color,
         )
         printer.rule(self._title, style="cyan", align="left", characters="-")
-        # title, summary and what is left (two lines each where it is narrow), blank, header, rule,
-        # the rest
-        lines = 7 if snapshot.remaining is None else 9
-        printer.print(view(snapshot, earlier, width=width, top=max(1, self._height - lines)))
+        printer.print(view(snapshot, earlier, width=width, height=self._height - 1))
         return paper.getvalue()
 
     def _reserve(self, size: os.terminal_size) -> None:

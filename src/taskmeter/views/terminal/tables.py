@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import IO, Any, TypeVar
@@ -14,12 +13,13 @@ from rich.text import Text
 
 from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.text import duration, percentage, short_name
+from taskmeter.text import duration, short_name
+from taskmeter.views.strip import BAD, PLAIN, WARNING, busy_threads, strip
 from taskmeter.views.tables.capacity import capacity_line, waste_line
 from taskmeter.views.tables.column import Column, fitting
 from taskmeter.views.tables.course import course_line
 from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
-from taskmeter.views.tables.prefixes import COLUMNS, REST, Row, Summary, needed, rows, summary
+from taskmeter.views.tables.prefixes import COLUMNS, REST, Row, needed, rows
 from taskmeter.views.tables.stalled import STALLED_COLUMNS, stalled_rows
 from taskmeter.views.tables.time_left import LATE_COLUMNS, left_line
 from taskmeter.views.tables.transfers import MOVED_COLUMNS, PAIR_COLUMNS, moved, pair_rows
@@ -34,6 +34,12 @@ _FEW = 5
 
 #: Characters between two columns.
 _GAP = 2
+
+#: Lines of the table of prefixes that are no row of one: blank, header, rule, the rest.
+_TABLE_LINES = 4
+
+#: {level of a notice: how its figure looks}
+_STYLES = {BAD: "bold red", WARNING: "bold yellow", PLAIN: ""}
 
 
 def console(stream: IO[str]) -> Console:
@@ -133,29 +139,19 @@ def _cell(column: Column[R], row: R, room: int) -> Text:
     return Text(text, style="red" if column.alarm and text else "")
 
 
-def summary_line(figures: Summary) -> str:
-    """Return the cluster's figures in one line."""
-    parts = [
-        _many(figures.workers, "worker"),
-        _many(figures.nthreads, "thread"),
-        f"{figures.executing:,} running",
-    ]
-    if not math.isnan(figures.busy_threads):
-        parts.append(f"{figures.busy_threads:.1f} threads busy")
-    parts.append(
-        f"compute {duration(figures.compute_seconds)} of {duration(figures.thread_seconds)}"
-        f" ({percentage(figures.utilisation)})"
-    )
-    if figures.wasted_seconds:
-        of_compute = figures.wasted_seconds / figures.compute_seconds
-        parts.append(f"wasted {duration(figures.wasted_seconds)} ({percentage(of_compute)})")
-    if figures.unmetered_workers:
-        parts.append(f"{figures.unmetered_workers} of the workers not metered")
-    return " | ".join(parts)
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def strip_lines(snapshot: Snapshot, earlier: Snapshot | None = None, *, width: int) -> list[Text]:
+    """Return the strip: what is busy, what is left, and a line for each notice that alarms."""
+    busy, left, *others = strip(snapshot, busy_threads(snapshot, earlier))
+    lines = [Text(f"{busy.title} {busy.figure} | {busy.says}")]
+    if snapshot.remaining is not None:
+        lines.append(Text(left_line(snapshot.remaining), style=_STYLES[left.level]))
+    for notice in others:
+        if notice.alarming:
+            line_ = Text(f"{notice.title} {notice.figure}", style=_STYLES[notice.level])
+            line_.append(f": {notice.says}", style="default not bold")
+            line_.truncate(width, overflow="ellipsis")
+            lines.append(line_)
+    return lines
 
 
 def view(
@@ -165,25 +161,30 @@ def view(
     title: str = "",
     width: int,
     top: int | None = None,
+    height: int | None = None,
     sort: str = "compute",
     of: Sequence[Column[Row]] = COLUMNS,
     stalled_seconds: float | None = None,
     moments: Sequence[Moment] = (),
 ) -> Group:
-    """Return a title, the summary and the table, as one thing that rich can print.
+    """Return a title, the strip and the table, as one thing that rich can print.
 
-    While something is to be done there is also how long that will take. With `moments` there is
-    how busy the threads were from the first to the last of them. With `stalled_seconds`
-    there is what became of the capacity, what was wasted, the attempts that are late and those that
-    have stood still for so long.
+    With `moments` there is how busy the threads were from the first to the last of them. With
+    `stalled_seconds` there is what became of the capacity, what was wasted, the attempts that are
+    late and those that have stood still for so long. With `height` in place of `top`, the table of
+    prefixes has as many rows as so many lines have room for.
     """
     parts: list[Any] = [_title(title)] if title else []
-    parts.append(Text(summary_line(summary(snapshot, earlier))))
+    parts += strip_lines(snapshot, earlier, width=width)
     if stalled_seconds is not None:
         lines = capacity_line(snapshot, earlier), waste_line(snapshot)
         parts += [Text(line) for line in lines if line]
-    lines = course_line(moments, width), left_line(snapshot.remaining)
-    parts += [Text(line) for line in lines if line]
+    course = course_line(moments, width)
+    if course:
+        parts.append(Text(course))
+    if height is not None:
+        above = sum(-(-max(part.cell_len, 1) // width) for part in parts)
+        top = max(1, height - above - _TABLE_LINES)
     if snapshot.prefixes:
         parts += [Text(""), table(snapshot, earlier, width=width, top=top, sort=sort, of=of)]
     if stalled_seconds is not None and snapshot.late:
@@ -249,14 +250,17 @@ def _first(
 
 def line(snapshot: Snapshot, earlier: Snapshot | None = None) -> str:
     """Return one line for a log: how long, how much, and the prefixes that keep threads busy."""
+    busy, _, *others = strip(snapshot, busy_threads(snapshot, earlier))
     busiest = [r for r in rows(snapshot, earlier, sort="rate")[:3] if r.stats.executing]
     parts = [
         duration(snapshot.elapsed_seconds).rjust(8),
-        summary_line(summary(snapshot, earlier)).split(" | ", 2)[2],
+        f"{busy.figure} {busy.title}",
+        busy.says.partition(" | ")[2],
     ]
     if busiest:
         names = ", ".join(f"{r.stats.executing} {short_name(r.prefix)}" for r in busiest)
         parts.append(f"now: {names}")
     if snapshot.remaining is not None:
         parts.append(left_line(snapshot.remaining))
+    parts += [f"{notice.title}: {notice.says}" for notice in others if notice.alarming]
     return " | ".join(parts)
