@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from taskmeter.cli.alerts import alerts
+from taskmeter.cli.compare import compare
 from taskmeter.cli.demo import demo
 from taskmeter.cli.doctor import doctor
 from taskmeter.cli.grafana import grafana
@@ -42,13 +43,18 @@ def main() -> None:
         taskmeter report tcp://127.0.0.1:8786 -o run.html
         taskmeter doctor tcp://127.0.0.1:8786
 
+    See what a change of the program made slower:
+
+    \b
+        taskmeter compare before.json after.json
+
     The exit code is 0 if all went well, 1 if it did not (one sentence on stderr says why, and what
     to do), and 2 for options that do not exist. "run" ends with the exit code of the script,
-    "doctor" with 1 if anything is wrong.
+    "doctor" with 1 if anything is wrong, "compare" with 1 if anything is slower than you allow.
 
     The settings are Dask's own: "dask config get taskmeter" lists them.
     """  # noqa: D301 (\b keeps click from filling the lines)
 
 
-for _command in (demo, run, top, snapshot, report, doctor, grafana, alerts):
+for _command in (demo, run, top, snapshot, report, compare, doctor, grafana, alerts):
     main.add_command(_command)

@@ -7,21 +7,15 @@ any script has run.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import duration, terminal_safe
-from taskmeter.views.figures.palette import GROUPS
 from taskmeter.views.html.area import area, legend
 from taskmeter.views.html.boxplot import boxplot
 from taskmeter.views.html.breakdown import breakdown
+from taskmeter.views.html.document import rendered
 from taskmeter.views.html.facts import Facts, instant, listed
 from taskmeter.views.html.shapes import shapes
 from taskmeter.views.html.tables import tables
@@ -43,9 +37,8 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
         The course of the same time; with fewer than two there is no drawing of it.
     """
     facts = Facts() if facts is None else facts
-    environment = _environment()
-    script = _source(environment, "page.js")
-    return environment.get_template("page.html").render(
+    return rendered(
+        "page.html",
         title=terminal_safe(facts.title[:200]),
         note=facts.note,
         source=terminal_safe(facts.source[:200]),
@@ -61,10 +54,6 @@ def page(snapshot: Snapshot, *, facts: Facts | None = None, moments: Sequence[Mo
         shapes=shapes(snapshot),
         moved=_moved(snapshot),
         tables=tables(snapshot),
-        colours=GROUPS,
-        style=Markup(_source(environment, "page.css")),  # noqa: S704 (a file of this package)
-        script=Markup(script),  # noqa: S704 (likewise)
-        digest=_digest(script),
     )
 
 
@@ -74,27 +63,3 @@ def _moved(snapshot: Snapshot) -> list[list[str]]:
         return []
     rows = [[column.cell(row) for column in MOVED_COLUMNS] for row in moved(snapshot.transfers)]
     return [[column.title for column in MOVED_COLUMNS], *rows]
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("taskmeter.views.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment
-
-
-def _source(environment: Environment, name: str) -> str:
-    loader: Any = environment.loader
-    source: str = loader.get_source(environment, name)[0]
-    return source
-
-
-def _digest(script: str) -> str:
-    """Return what a content security policy calls a script by."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
