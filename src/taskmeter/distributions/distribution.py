@@ -26,8 +26,10 @@ _NO_COUNTS.setflags(write=False)
 class Distribution:
     """A sample of non-negative values, summarised; immutable.
 
-    Guarantees
-    ----------
+    Notes
+    -----
+    What is guaranteed:
+
     - ``count``, ``minimum``, ``maximum`` are exact; ``sum``, ``squares``, ``mean`` and ``variance``
       are the exact figure, rounded once, after any number of `merge` and `since`.
     - Any quantile is within `relative_error` of the true sample quantile: 1.1 % at schema 5, for
@@ -41,8 +43,6 @@ class Distribution:
     which counts what is not among the values, nor the rounding of the log-moments takes part. An
     empty distribution answers ``nan`` and never raises.
 
-    Notes
-    -----
     The fields are for those that encode or export a distribution; read it through its properties.
     """
 
