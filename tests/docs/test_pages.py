@@ -6,9 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import click
+import dask
 import pytest
 import yaml
 
@@ -64,8 +66,13 @@ def test_commands_are_ones_that_taskmeter_has(
     words = words[1:]
     while isinstance(command, click.Group) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
-    # raises where there is no such option
-    command.make_context("taskmeter", [*words], resilient_parsing=False)
+    settings_before = deepcopy(dask.config.config)
+    try:
+        # raises where there is no such option
+        command.make_context("taskmeter", [*words])
+    finally:  # TLS options are settings
+        dask.config.config.clear()
+        dask.config.config.update(settings_before)
 
 
 @pytest.mark.parametrize(("page", "text"), blocks("python"), ids=number(blocks("python")))
