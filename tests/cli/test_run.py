@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -267,12 +268,22 @@ def _follow(reader: int, seen: list[bytes]) -> None:
 # Demo
 
 
+DEMO = ("demo", "--fast", "--dashboard-address", "127.0.0.1:0")
+
+
 @pytest.mark.smoke
 def test_the_demo_runs_and_shows_answers_and_costs(tmp_path: Path) -> None:
-    result = execute("demo", "--fast", "--dashboard-address", "127.0.0.1:0", cwd=tmp_path)
+    result = execute(*DEMO, "--report", "demo.html", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     text = result.stdout
     assert "taskmeter: metrics at http://127.0.0.1:" in text
+    dashboard = re.search(
+        r"^taskmeter: dashboard at http://127\.0\.0\.1:\d+/taskmeter$", text, re.MULTILINE
+    )
+    assert dashboard is not None
+    assert dashboard.start() < text.index("Reading the flights")
+    assert "taskmeter: wrote demo.html" in text
+    assert "measure_row_by_row" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     for question in ("Are old planes late?", "Where does one arrive late?"):
         assert question in text
     # 16 airlines: every request fails once and is tried again
@@ -282,3 +293,32 @@ def test_the_demo_runs_and_shows_answers_and_costs(tmp_path: Path) -> None:
     assert "hash-join-transfer" in text
     assert "ConnectionError" not in text + result.stderr
     assert result.stderr == ""
+
+
+def test_the_demo_stays_for_looking_around_until_ctrl_c(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [BIN / "taskmeter", *DEMO, "--keep"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as demo:  # fmt: skip
+        limit = threading.Timer(100, demo.kill)
+        limit.start()
+        try:
+            assert demo.stdout is not None
+            lines = []
+            for line in demo.stdout:
+                lines.append(line.strip())
+                if re.fullmatch(r"http://127\.0\.0\.1:\d+/taskmeter", lines[-1]):
+                    break
+            url = lines[-1]
+            assert lines[-3].endswith("until Ctrl-C:")
+            assert "measure_row_by_row" in "\n".join(lines)
+            with urllib.request.urlopen(url, timeout=10) as page:
+                assert page.status == 200
+            command = lines[-2].split()
+            assert reported(execute(*command[1:], "--count", "1", cwd=tmp_path).stdout, "read-csv")
+            demo.send_signal(signal.SIGINT)
+            rest = demo.stdout.read()
+            assert (demo.wait(30), rest) == (0, "")
+        finally:
+            limit.cancel()
+            demo.kill()

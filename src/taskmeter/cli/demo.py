@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING
 
 import click
+from distributed import Client
 
-from taskmeter.cli.local_cluster import Target, metered
-from taskmeter.cli.options import dashboard_address_option, lenient, refusing
-from taskmeter.cli.run import print_report
-from taskmeter.client.connect import Refusal, silence_dask
+from taskmeter.cli.local_cluster import Target, metered, on_signal
+from taskmeter.cli.options import (
+    dashboard_address_option,
+    force_option,
+    lenient,
+    refusing,
+    report_option,
+)
+from taskmeter.cli.output_files import check_writable
+from taskmeter.cli.run import print_report, write_reports
+from taskmeter.client.connect import Refusal, page_url, silence_dask
 from taskmeter.demo.flights import data_file
 from taskmeter.views.terminal.live import display
+
+if TYPE_CHECKING:
+    from taskmeter.demo.workload import Answer
+
+#: A signal is noticed so soon on systems where waiting cannot be interrupted.
+_TICK_SECONDS = 0.5
 
 
 @click.command()
 @click.option("--fast", is_flag=True, help="Take a part of the flights: a few seconds.")
+@report_option
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Keep the cluster and its dashboard when the work is done, until Ctrl-C.",
+)
 @dashboard_address_option
+@force_option
 @refusing
-def demo(*, fast: bool, dashboard_address: str) -> None:
+def demo(
+    *, fast: bool, report_path: Path | None, keep: bool, dashboard_address: str, force: bool
+) -> None:
     """Run a real workload and see what its tasks cost.
 
     It asks which airlines, airports and planes were late, and why, in the 336,776 flights that
@@ -33,21 +60,49 @@ def demo(*, fast: bool, dashboard_address: str) -> None:
     \b
         pip install 'taskmeter[demo]'
         taskmeter demo
+        taskmeter demo --report demo.html
+        taskmeter demo --keep
+
+    It begins with the address of its live dashboard.
     """  # noqa: D301 (\b keeps click from filling the lines)
-    demonstrate(lenient(sys.stdout), fast=fast, dashboard_address=dashboard_address)
+    if report_path is not None:
+        check_writable(report_path, force=force)
+    out = lenient(sys.stdout)
+    work = _workload(fast=fast)
+
+    def say(text: str) -> None:
+        out.write(text + "\n")
+        out.flush()
+
+    # The failures are part of the show; their tracebacks are not.
+    target = Target(
+        workers=2, threads=2, dashboard_address=dashboard_address, log_level=logging.CRITICAL
+    )
+    shown = display(out)
+    with (
+        tempfile.TemporaryDirectory(prefix="taskmeter-demo-") as directory,
+        metered(target, shown) as (client, watch),
+    ):
+        dashboard = page_url(client, "taskmeter") if find_spec("bokeh") else None
+        if dashboard is not None:
+            shown.say(f"taskmeter: dashboard at {dashboard}")
+        answers = work(client, Path(directory), say)
+        observed = watch.end()
+        silence_dask()
+        shown.close()
+        for answer in answers:
+            say(f"\n{answer.question}\n{answer.table.to_string()}")
+        title = "taskmeter: what that cost"
+        print_report(out, observed, title=title)
+        if report_path is not None:
+            write_reports(report_path, observed, title, out, force=force)
+        say("\nNext: taskmeter run script.py does the same for a program of yours.")
+        if keep:
+            _look_around(client.scheduler.address, dashboard, say)
 
 
-def demonstrate(out: IO[str], *, fast: bool, dashboard_address: str) -> None:
-    """Run the demo on two processes of two threads.
-
-    Parameters
-    ----------
-    out
-        Where everything is shown.
-    fast
-        Take a part of the flights.
-    dashboard_address
-        Where the cluster serves its dashboard and metrics.
+def _workload(*, fast: bool) -> Callable[[Client, Path, Callable[[str], None]], list[Answer]]:
+    """Return what asks all questions.
 
     Raises
     ------
@@ -63,25 +118,19 @@ def demonstrate(out: IO[str], *, fast: bool, dashboard_address: str) -> None:
             f"The demo needs Dask's data frames ({error}); get them with: "
             "pip install 'taskmeter[demo]'"
         ) from error
+    size = FAST if fast else WHOLE
+    return lambda client, directory, say: answer_all(client, directory, size, say)
 
-    def say(text: str) -> None:
-        out.write(text + "\n")
-        out.flush()
 
-    # The failures are part of the show; their tracebacks are not.
-    target = Target(
-        workers=2, threads=2, dashboard_address=dashboard_address, log_level=logging.CRITICAL
-    )
-    shown = display(out)
+def _look_around(address: str, dashboard: str | None, say: Callable[[str], None]) -> None:
+    """Wait for Ctrl-C."""
+    ended = threading.Event()
     with (
-        tempfile.TemporaryDirectory(prefix="taskmeter-demo-") as directory,
-        metered(target, shown) as (client, watch),
+        on_signal(signal.SIGINT, lambda *_: ended.set()),
+        on_signal(signal.SIGTERM, lambda *_: ended.set()),
     ):
-        answers = answer_all(client, Path(directory), FAST if fast else WHOLE, say)
-        observed = watch.end()
-        silence_dask()
-        shown.close()
-    for answer in answers:
-        say(f"\n{answer.question}\n{answer.table.to_string()}")
-    print_report(out, observed, title="taskmeter: what that cost")
-    say("\nNext: taskmeter run script.py does the same for a program of yours.")
+        say(f"\nThe cluster stays for looking around, until Ctrl-C:\n  taskmeter top {address}")
+        if dashboard is not None:
+            say(f"  {dashboard}")
+        while not ended.wait(_TICK_SECONDS):
+            pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -47,6 +48,14 @@ dashboard_address_option = click.option(
     metavar="HOST:PORT",
     help="Where the local cluster serves its dashboard and /taskmeter/metrics. Another port is "
     "taken if this one is in use. With 0.0.0.0 as host, other machines see it too.",
+)
+
+report_option = click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a report for the browser, too, such as run.html; an older report is overwritten.",
 )
 
 force_option = click.option(

@@ -20,6 +20,7 @@ from taskmeter.cli.options import (
     force_option,
     lenient,
     refusing,
+    report_option,
     tls_options,
     top_option,
 )
@@ -49,13 +50,7 @@ _GONE = "This cluster was gone before the end: the figures may be a second old."
 @dashboard_address_option
 @top_option
 @click.option("--quiet", is_flag=True, help="Show nothing but the report.")
-@click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a report for the browser, too, such as run.html; an older report is overwritten.",
-)
+@report_option
 @force_option
 @tls_options
 @click.argument("script", type=click.Path(path_type=Path))
@@ -171,11 +166,11 @@ def run_script(
         title = f"taskmeter: what {script.path.name} ran"
         print_report(out, observed, title=title, top=top)
         if report_path is not None:
-            _write_reports(report_path, observed, title, out, force=force)
+            write_reports(report_path, observed, title, out, force=force)
     return code
 
 
-def _write_reports(
+def write_reports(
     path: Path, observed: Sequence[ObservedCluster], title: str, out: IO[str], *, force: bool
 ) -> None:
     """Write a report for each cluster, the second one to ``run-2.html``, and say where it is."""
