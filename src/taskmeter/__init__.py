@@ -11,6 +11,7 @@ from taskmeter.version import __version__
 
 if TYPE_CHECKING:
     from taskmeter.client.adaptive import MeterAdaptive
+    from taskmeter.client.annotations import timeout
     from taskmeter.client.hedging import hedged_submit
     from taskmeter.client.progress import progress
 
@@ -26,6 +27,7 @@ __all__ = [
     "progress",
     "report",
     "snapshot",
+    "timeout",
     "uninstall",
 ]
 
@@ -35,6 +37,7 @@ if not TYPE_CHECKING:
         "MeterAdaptive": "taskmeter.client.adaptive",
         "hedged_submit": "taskmeter.client.hedging",
         "progress": "taskmeter.client.progress",
+        "timeout": "taskmeter.client.annotations",
     }
 
     def __getattr__(name):

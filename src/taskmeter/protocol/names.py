@@ -30,6 +30,14 @@ PROGRESS_OP: Final = "taskmeter_progress"
 #: Return which attempts of chosen tasks are late.
 LATE_OP: Final = "taskmeter_late"
 
+#: Return which copies of a task may run, and which workers its result had better take.
+SETTLE_OP: Final = "taskmeter_settle"
+
+# Annotations of tasks.
+
+#: How long an attempt may run, and what then.
+TIMEOUT_ANNOTATION: Final = "taskmeter_timeout"
+
 # Between the scheduler and its workers.
 
 #: The worker's handler that has it tell what it has not told yet, on the ordered stream.

@@ -14,12 +14,13 @@ from taskmeter.protocol.names import (
     NEED_OP,
     PROGRESS_OP,
     SCHEDULER_PLUGIN,
+    SETTLE_OP,
     SNAPSHOT_OP,
     UNINSTALL_OP,
 )
 from taskmeter.version import __version__
 
-_HANDLERS = (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP, PROGRESS_OP, LATE_OP)
+_HANDLERS = (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP, PROGRESS_OP, LATE_OP, SETTLE_OP)
 
 _HOW = "call taskmeter.install(client), or start the scheduler with --preload taskmeter.preload"
 

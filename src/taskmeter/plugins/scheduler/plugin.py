@@ -37,6 +37,7 @@ from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
+from taskmeter.plugins.scheduler.timeouts import Timeouts
 from taskmeter.plugins.scheduler.transition_hook import TransitionHook
 from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
 from taskmeter.plugins.worker.loader import make_loader
@@ -152,6 +153,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
         )
+        self.timeouts = Timeouts(scheduler, self.account, settings.timeouts, errors=self.errors)
         self.transferring = BandwidthWriter(scheduler, write=settings.bandwidth, errors=self.errors)
         self.answers = Handlers(scheduler, self.forecasting, self.outstanding)
         self.transits = TransitionHook(
@@ -311,7 +313,10 @@ class SchedulerMeter(SchedulerPlugin):
 
     def update_graph(self, scheduler: Any, *, tasks: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Note that a graph came."""
-        if self._receiver is not None and self.steering.mode != "off":
+        if self._receiver is None:
+            return
+        contained(self.errors, "update_graph", self.timeouts.update_graph)(kwargs["annotations"])
+        if self.steering.mode != "off":
             contained(self.errors, "update_graph", self.outstanding.update_graph)(tasks)
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
@@ -374,6 +379,9 @@ class SchedulerMeter(SchedulerPlugin):
             contained(self.errors, "remaining", self.outstanding.look)(now)
         else:
             self.forecasting.forget()
+        contained(self.errors, "timeouts", self.timeouts.look)(
+            now, self.forecasting.outlook.estimates
+        )
         self.transits.workers.look(now)
         self.account.distributions.fold(FOLD_MOST)
         self.account.distributions.tick(now)
