@@ -10,14 +10,12 @@ from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 if TYPE_CHECKING:
-    from taskmeter.client.adaptive import MeterAdaptive
     from taskmeter.client.annotations import timeout
     from taskmeter.client.hedging import hedged_submit
     from taskmeter.client.progress import progress
 
 __all__ = [
     "Distribution",
-    "MeterAdaptive",
     "NotInstalled",
     "Snapshot",
     "__version__",
@@ -34,7 +32,6 @@ __all__ = [
 if not TYPE_CHECKING:
     #: {name: module} of what is imported when it is first used
     _LATER = {
-        "MeterAdaptive": "taskmeter.client.adaptive",
         "hedged_submit": "taskmeter.client.hedging",
         "progress": "taskmeter.client.progress",
         "timeout": "taskmeter.client.annotations",

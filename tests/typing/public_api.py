@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import assert_type
 
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client
 from numpy.typing import NDArray
 
 import taskmeter
 from taskmeter import (
     Distribution,
-    MeterAdaptive,
     NotInstalled,
     Snapshot,
     hedged_submit,
@@ -48,12 +47,6 @@ async def asynchronous_clients(client: Client, path: Path) -> None:
     async with measure(client) as block:
         pass
     block.report(path)
-
-
-async def adaptive(cluster: LocalCluster) -> None:
-    scaling = MeterAdaptive(cluster, minimum=0, maximum=10)
-    assert_type(await scaling.target(), int)
-    assert_type(await scaling.workers_to_close(3), list[str])
 
 
 def snapshots(newer: Snapshot, older: Snapshot) -> None:

@@ -329,12 +329,6 @@ def has_default_duration(prefix: str) -> bool:
     return prefix in dask.config.get("distributed.scheduler.default-task-durations", {})
 
 
-def memory(scheduler: Any) -> tuple[int, int]:
-    """Return bytes that results take on all workers, and what those may use (``WorkerState``)."""
-    workers = scheduler.workers.values()
-    return sum(ws.nbytes for ws in workers), sum(ws.memory_limit or 0 for ws in workers)
-
-
 def task_states() -> tuple[str, ...]:
     """Return all states that a task can have (``scheduler.ALL_TASK_STATES``)."""
     return tuple(getattr(dask_scheduler, "ALL_TASK_STATES", ()))

@@ -21,9 +21,6 @@ HISTORY_OP: Final = "taskmeter_history"
 #: Remove taskmeter from the cluster.
 UNINSTALL_OP: Final = "taskmeter_uninstall"
 
-#: Return how many workers the remaining work needs.
-NEED_OP: Final = "taskmeter_need"
-
 #: Return how far chosen tasks are.
 PROGRESS_OP: Final = "taskmeter_progress"
 

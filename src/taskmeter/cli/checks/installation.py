@@ -11,7 +11,6 @@ from taskmeter.cli.checks.finding import FAIL, OK, WARN, Finding
 from taskmeter.cli.checks.servers import Environment, SchedulerState
 from taskmeter.protocol.names import (
     LATE_OP,
-    NEED_OP,
     PROGRESS_OP,
     SCHEDULER_PLUGIN,
     SETTLE_OP,
@@ -20,7 +19,7 @@ from taskmeter.protocol.names import (
 )
 from taskmeter.version import __version__
 
-_HANDLERS = (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP, PROGRESS_OP, LATE_OP, SETTLE_OP)
+_HANDLERS = (SNAPSHOT_OP, UNINSTALL_OP, PROGRESS_OP, LATE_OP, SETTLE_OP)
 
 _HOW = "call taskmeter.install(client), or start the scheduler with --preload taskmeter.preload"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import asdict
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -47,7 +46,6 @@ from taskmeter.protocol.names import (
     HISTORY_OP,
     LOADER,
     METADATA_KEY,
-    NEED_OP,
     SCHEDULER_PLUGIN,
     SNAPSHOT_OP,
     STREAM_OP,
@@ -188,7 +186,6 @@ class SchedulerMeter(SchedulerPlugin):
             HISTORY_OP: self.history.serve,
             SNAPSHOT_OP: self.serve_snapshot,
             UNINSTALL_OP: self.uninstall,
-            NEED_OP: self.serve_need,
             **self.answers.handlers,
         }
         heartbeat = scheduler.handlers.get(HEARTBEAT_OP)
@@ -510,30 +507,6 @@ class SchedulerMeter(SchedulerPlugin):
         return bool(
             (ws is not None and ws.processing) or self.transits.ends.get(address) or known.running
         )
-
-    async def serve_need(
-        self,
-        comm: Any = None,  # noqa: ARG002 (Dask's handlers get a comm)
-        *,
-        target_seconds: float,
-        threads_per_worker: float | None = None,
-    ) -> dict[str, Any]:
-        """Answer a cluster that scales: how many workers the remaining work needs, and why.
-
-        Parameters
-        ----------
-        comm
-            The cluster's.
-        target_seconds
-            The time that the work may take.
-        threads_per_worker
-            Of a worker to be, if that is known.
-        """
-        self.forecasting.update(monotonic())
-        found = await self.outstanding.need(
-            target_seconds=target_seconds, threads_per_worker=threads_per_worker
-        )
-        return asdict(found)
 
     async def serve_snapshot(self, comm: Any = None, *, refresh: bool = True) -> bytes:  # noqa: ARG002
         """Answer a client with the snapshot, packed.
