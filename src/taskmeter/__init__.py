@@ -10,13 +10,12 @@ from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 if TYPE_CHECKING:
-    from taskmeter.client.adaptive import MeterAdaptive
+    from taskmeter.client.annotations import timeout
     from taskmeter.client.hedging import hedged_submit
     from taskmeter.client.progress import progress
 
 __all__ = [
     "Distribution",
-    "MeterAdaptive",
     "NotInstalled",
     "Snapshot",
     "__version__",
@@ -26,15 +25,16 @@ __all__ = [
     "progress",
     "report",
     "snapshot",
+    "timeout",
     "uninstall",
 ]
 
 if not TYPE_CHECKING:
     #: {name: module} of what is imported when it is first used
     _LATER = {
-        "MeterAdaptive": "taskmeter.client.adaptive",
         "hedged_submit": "taskmeter.client.hedging",
         "progress": "taskmeter.client.progress",
+        "timeout": "taskmeter.client.annotations",
     }
 
     def __getattr__(name):

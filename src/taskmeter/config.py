@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import dask.config
 import yaml
+from dask.utils import parse_timedelta
 
 _SECTION: Final = "taskmeter"
 _NAMESPACE: Final = "distributed.dashboard.prometheus.namespace"
@@ -62,6 +63,7 @@ class Settings:
     tracked_pairs: int = DEFAULTS["tracked-pairs"]
     durations: str = DEFAULTS["durations"]
     bandwidth: bool = DEFAULTS["bandwidth"]
+    timeouts: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULTS["timeouts"]))
     max_forecasts: int = DEFAULTS["max-forecasts"]
     occupancy: bool = DEFAULTS["occupancy"]
     recent_seconds: float = DEFAULTS["recent-seconds"]
@@ -87,10 +89,10 @@ class Settings:
         """
         # Dask takes an empty or missing namespace for none.
         values: dict[str, Any] = {"namespace": str(dask.config.get(_NAMESPACE, "dask") or "")}
-        for field in fields(cls)[1:]:
-            name = field.name.replace("_", "-")
+        for setting in fields(cls)[1:]:
+            name = setting.name.replace("_", "-")
             value = dask.config.get(f"{_SECTION}.{name}", DEFAULTS[name])
-            values[field.name] = _checked(name, value)
+            values[setting.name] = _checked(name, value)
         return cls(**values)
 
 
@@ -122,6 +124,7 @@ def allowed(name: str) -> str:
         "enum": " or ".join(json.dumps(choice) for choice in rule.get("enum", ())),
         "bounds": f"{_COUNTS[rule.get('maxItems')]} positive, finite numbers in increasing order, "
         f"such as {[1, 60, 3600][: rule.get('maxItems', 2)]}",
+        "object": "a mapping",
         "uri": "the address of a receiver, such as http://localhost:4318",
     }[_kind(rule)]
 
@@ -145,6 +148,26 @@ def _checked(name: str, value: Any) -> Any:
         ) from None
 
 
+def seconds(value: Any) -> float:
+    """Return a positive number of seconds, given as such, as ``"5 min"`` or as a `timedelta`.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if isinstance(value, str) and value.strip().endswith("min"):
+        # Dask knows "m" and "minutes" only
+        value = value.strip()[:-2]
+    try:
+        number = -1.0 if isinstance(value, bool) else float(parse_timedelta(value))
+    except (TypeError, ValueError, LookupError, AttributeError):
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise ValueError(f'{value!r} is no positive time, such as 30 or "5 min"')
+    return number
+
+
 def _integer(value: Any, rule: Mapping[str, Any]) -> int:
     number = float("nan") if isinstance(value, bool) else float(value)
     if not number.is_integer() or number < rule["minimum"]:
@@ -165,6 +188,12 @@ def _boolean(value: Any, rule: Mapping[str, Any]) -> bool:  # noqa: ARG001 (as t
     if not isinstance(boolean, bool):
         raise TypeError(value)
     return boolean
+
+
+def _mapping(value: Any, rule: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 (as the others)
+    if not isinstance(value, Mapping):
+        raise TypeError(value)
+    return {str(name): of for name, of in value.items()}
 
 
 def _choice(value: Any, rule: Mapping[str, Any]) -> str:
@@ -212,6 +241,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "number": _number,
     "boolean": _boolean,
     "enum": _choice,
+    "object": _mapping,
     "bounds": _bounds,
     "uri": _uri,
 }

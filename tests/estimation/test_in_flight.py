@@ -101,3 +101,11 @@ def test_late_attempts_are_found_among_the_columns_and_asked_for_details():
     columns.remove("hung")
     forecasts.look(columns, 101.5, detail=detail)
     assert forecasts.late() == {}
+
+
+def test_any_number_of_workers_is_heard():
+    columns = InFlightColumns()
+    for number in range(200):
+        columns.heard(f"w{number}", float(number))
+        columns.add(number, prefix="x", worker=f"w{number}", start=0.0)
+    assert columns.ages(199.0).tolist() == [max(n, 199.0 - SILENT_SECONDS) for n in range(200)]

@@ -13,13 +13,10 @@ from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.policies.completion_time import eta
 from taskmeter.policies.cost import Cost
 from taskmeter.policies.durations import write
-from taskmeter.policies.hysteresis import Steady
-from taskmeter.policies.scaling import Backlog, Load, need
 from taskmeter.policies.transfers import write_bandwidth
 from taskmeter.policies.workload import Kind, Running, ToDo
 
 TWO = Cost(mean=2.0, variance=4.0, standard_error=0.2)
-LOAD = Load(backlog={"x": Backlog(runnable=100, waiting=10, cost=TWO)}, residuals=(1.0,))
 TODO = ToDo(
     kinds={"x": Kind(count=100, estimate=None, cost=TWO)},
     running=(Running(prefix="x", key="x-1", worker="w", age=3.0),),
@@ -52,17 +49,6 @@ POLICIES = {
         lambda: eta(ToDo(kinds=TODO.kinds), threads=0),
         "100",
     ),
-    "a need": (lambda: need(LOAD, target=10.0, threads_per_worker=1), "10 s"),
-    "no need": (lambda: need(Load(backlog={}), target=10.0, threads_per_worker=1), "0"),
-    **{
-        f"a target from {workers}": (
-            lambda workers=workers: Steady().decide(
-                need(LOAD, target=10.0, threads_per_worker=1), workers=workers, now=0.0
-            ),
-            "10 s",
-        )
-        for workers in (0, 26, 500)
-    },
 }
 
 

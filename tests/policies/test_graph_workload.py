@@ -11,7 +11,6 @@ from taskmeter.policies.graph_workload import (
     Inventory,
     by_level,
     laid_out,
-    load_of,
     thinned,
 )
 from taskmeter.policies.level_merging import MOST_LEVELS, merged
@@ -79,13 +78,6 @@ def test_many_prefixes_and_levels_are_merged_and_no_task_is_lost(prefixes, level
     found = eta(todo, threads=100)
     assert 0 < found.lower <= found.expected <= found.upper
     assert found.at_least
-
-
-def test_the_load_for_scaling_counts_the_same_tasks():
-    load = load_of(inventory(5, 4), NOTHING, unknown=0.5)
-    assert len(load.residuals) == 15
-    assert load.waiting == 100
-    assert load.runnable == 5 * (40 - 3 - 20) + 15
 
 
 def test_no_task_is_no_work():

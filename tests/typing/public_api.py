@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import assert_type
 
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client
 from numpy.typing import NDArray
 
 import taskmeter
 from taskmeter import (
     Distribution,
-    MeterAdaptive,
     NotInstalled,
     Snapshot,
     hedged_submit,
@@ -21,6 +20,7 @@ from taskmeter import (
     progress,
     report,
     snapshot,
+    timeout,
     uninstall,
 )
 from taskmeter.client.progress_widget import ProgressWidget
@@ -33,7 +33,7 @@ def clusters(client: Client, path: Path) -> None:
     except NotInstalled as error:
         assert_type(str(error), str)
     report(client, path, title="A run")
-    with measure(client) as block:
+    with measure(client) as block, timeout("10x", then="retry"):
         hedged_submit(client, divmod, 7, 2, retries=1, priority=2, resources={"GPU": 1.0})
     assert_type(block, measure)
     assert_type(block.snapshot, Snapshot)
@@ -47,12 +47,6 @@ async def asynchronous_clients(client: Client, path: Path) -> None:
     async with measure(client) as block:
         pass
     block.report(path)
-
-
-async def adaptive(cluster: LocalCluster) -> None:
-    scaling = MeterAdaptive(cluster, minimum=0, maximum=10)
-    assert_type(await scaling.target(), int)
-    assert_type(await scaling.workers_to_close(3), list[str])
 
 
 def snapshots(newer: Snapshot, older: Snapshot) -> None:

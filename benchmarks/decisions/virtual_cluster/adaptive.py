@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import isawaitable
+from math import inf
 from typing import Any
 
 import numpy as np
 from distributed.deploy import Adaptive
 from laws import LAWS
 
-from taskmeter.client.adaptive import MeterAdaptive
 from virtual_cluster.cluster import VirtualCluster, Work, virtual_cluster
 
 #: seconds from the request for a worker until it has joined
@@ -34,8 +34,9 @@ class Bursts:
     law: str
     mean: float = 2.0
     bursts: int = 3
-    tasks: int = 400
+    tasks: int = 200
     pause: float = 60.0
+    most_workers: float = inf
 
 
 class ElasticCluster:
@@ -52,8 +53,8 @@ class ElasticCluster:
         #: seconds of workers that are gone, since they were asked for and since they joined
         self.paid_seconds = 0.0
         self.connected_seconds = 0.0
-        self.lost_attempts = 0
-        self.scheduler_comm = _Handlers(self)
+        self.started = 0
+        self.scheduler_comm = _Handlers(cluster.scheduler)
         self._begun: dict[str, float] = {}
         self._number = 0
         self.most = 0
@@ -90,14 +91,8 @@ class ElasticCluster:
     def join(self, name: str) -> None:
         if name in self.asked:
             self._begun[name] = self.cluster.clock.now
+            self.started += 1
             self.joined[name] = self.cluster.join(threads=self.threads, name=name)
-
-    def note_loss(self, names: list[str]) -> None:
-        """Count what is running on workers that are about to be closed."""
-        for name in names:
-            worker = self.cluster.workers.get(self.joined.get(name, ""))
-            if worker is not None:
-                self.lost_attempts += len(worker.state.executing)
 
     def _forget(self, name: str) -> None:
         now = self.cluster.clock.now
@@ -114,16 +109,13 @@ class ElasticCluster:
 class _Handlers:
     """Calls the scheduler's handlers, as the connection of a cluster object does."""
 
-    def __init__(self, elastic: ElasticCluster) -> None:
-        self._elastic = elastic
-        self._scheduler = elastic.cluster.scheduler
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
 
     def __getattr__(self, operation: str) -> Any:
         handler = self._scheduler.handlers[operation]
 
         async def call(**kwargs: Any) -> Any:
-            if operation == "retire_workers":
-                self._elastic.note_loss(kwargs.get("names") or [])
             answer = handler(**kwargs)
             return await answer if isawaitable(answer) else answer
 
@@ -131,20 +123,16 @@ class _Handlers:
 
 
 async def run(load: Bursts, policy: str, seed: int, *, threads: int = 1) -> dict[str, float]:
-    """Give what the bursts cost, and how long people waited.
-
-    Under the policy "on" the workers are asked for by `MeterAdaptive`, under "averages" by Dask's
-    own rule with our means, under the others by Dask's own rule.
-    """
+    """Give what the bursts cost, and how long people waited."""
     rng = np.random.default_rng(seed)
-    dask_policy = "on" if policy == "averages" else policy
-    async with virtual_cluster(dask_policy, means={"work": load.mean}) as cluster:
+    async with virtual_cluster(policy, means={"work": load.mean}) as cluster:
         elastic = ElasticCluster(cluster, threads=threads)
-        adaptive = (MeterAdaptive if policy == "on" else Adaptive)(
+        adaptive = Adaptive(
             # an interval of 0 has it called by us
             elastic,
             interval=0,
             minimum=LEAST_WORKERS,
+            maximum=load.most_workers,
             target_duration=TARGET_SECONDS,
         )
         elastic.scale(LEAST_WORKERS)
@@ -168,18 +156,24 @@ async def run(load: Bursts, policy: str, seed: int, *, threads: int = 1) -> dict
         for name in list(elastic.asked):
             elastic._forget(name)
         return {
+            "came_seconds": elastic.connected_seconds + START_SECONDS * elastic.started,
             "worker_seconds": elastic.connected_seconds,
             "paid_seconds": elastic.paid_seconds,
             "response_seconds": float(np.mean(waits)),
             "most_workers": float(elastic.most),
-            "lost_attempts": float(elastic.lost_attempts),
             "elapsed_seconds": cluster.clock.now - begin,
             "errors": float(sum(cluster.meter.errors.values())) if cluster.meter else 0.0,
         }
 
 
-#: the laws of the bars, and equal durations
+#: laws, and lengths of pauses: shorter than a start, about one, and longer
 BURSTS = {
-    name: Bursts(law=name)
-    for name in ("log-normal 0.5", "log-normal 1.0", "log-normal 1.5", "Pareto 1.5", "constant")
+    **{
+        f"{law}, pause {pause}": Bursts(law=law, pause=float(pause))
+        for law in ("log-normal 0.5", "log-normal 1.5", "Pareto 1.5", "constant")
+        for pause in (5, 15, 60)
+    },
+    "log-normal 1.0, pause 60": Bursts(law="log-normal 1.0"),
+    "five bursts of 100, pause 15": Bursts(law="log-normal 1.0", bursts=5, tasks=100, pause=15.0),
+    "at most 40 workers": Bursts(law="log-normal 0.5", most_workers=40),
 }

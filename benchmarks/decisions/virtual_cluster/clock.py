@@ -26,7 +26,6 @@ READERS = (
     ("taskmeter.plugins.scheduler.fresh_messages", "monotonic"),
     ("taskmeter.plugins.scheduler.handlers", "monotonic"),
     ("taskmeter.plugins.scheduler.states", "monotonic"),
-    ("taskmeter.client.adaptive", "monotonic"),
 )
 
 #: the instant at which every simulation begins

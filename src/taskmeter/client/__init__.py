@@ -1,1 +1,1 @@
-"""What a Dask client calls: install, snapshot, measure, progress, hedging, scaling."""
+"""What a Dask client calls: install, snapshot, measure, progress, hedging, timeouts."""

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import dask
 from dask.utils import funcname
 from distributed import Client, Future
 
 from taskmeter.client.api import NotInstalled, installed
-from taskmeter.protocol.names import HEDGING_EXTENSION, LATE_OP
+from taskmeter.protocol.names import HEDGING_EXTENSION, LATE_OP, SETTLE_OP
 
 logger = logging.getLogger("taskmeter")
 
@@ -33,7 +34,8 @@ def hedged_submit(
 
     It is late when it lasts longer than all but 1 % of its kind, of which 30 or more must have been
     looked at, some 60 of short ones. A copy is made only while threads are idle. The first result
-    wins, and the other copy is cancelled: a thread that runs it goes on until the function returns.
+    wins. The other copy goes on until its function returns, since Python can end no thread; until
+    then its thread counts as occupied. If it has not started it is cancelled.
 
     **Only for functions that may run twice**, even at the same time, with no harm: those that write
     nothing, or write the same to the same place.
@@ -108,18 +110,20 @@ class Race:
         fn: Callable[..., object],
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-        options: Mapping[str, object],
+        options: Mapping[str, Any],
     ) -> None:
         self.key = f"hedged-{funcname(fn)}-{uuid.uuid4()}"
         self._client = client
         self._fn, self._args, self._kwargs, self._options = fn, args, kwargs, options
+        self._annotations = dask.get_annotations()
         #: the attempts, the first one first
         self.copies: list[Future] = [self._submit()]
 
     def _submit(self, **where: Any) -> Future:
-        return self._client.submit(
-            self._fn, *self._args, pure=False, **self._options, **where, **self._kwargs
-        )
+        with dask.annotate(**self._annotations):
+            return self._client.submit(
+                self._fn, *self._args, pure=False, **self._options, **where, **self._kwargs
+            )
 
     @property
     def abandoned(self) -> bool:
@@ -142,24 +146,25 @@ class Race:
                 return copy
         return self.copies[0] if all(copy.done() for copy in self.copies) else None
 
-    async def finish(self, winner: Future) -> None:
-        """Return the winner's result to the future that the user has, and cancel the other copy."""
+    def finish(self, winner: Future, workers: Collection[str]) -> None:
+        """Return the winner's result to the future that the user has, by way of some workers."""
         if winner.status == "cancelled":
             self._client.futures[self.key].cancel(
                 reason="taskmeter", msg=f"{winner.key}, which was to give its result, was cancelled"
             )
         else:
-            # `submit` would find the key known; `map` gives it a task
-            self._client.map(_same, [winner], key=[self.key], pure=False)
-        await self.drop(but=winner)
-
-    async def drop(self, but: Future | None = None) -> None:
-        """Cancel what still runs."""
-        losers = [copy for copy in self.copies if copy is not but and not copy.done()]
-        self.copies.clear()
-        if losers:
-            # on the client's loop this is a coroutine, whatever client it is
-            await self._client.cancel(losers)
+            # `submit` would find the key known; `map` gives it a task. One level of priority more,
+            # or it would wait behind all tasks that were submitted before.
+            priority = self._options["priority"] + 1
+            self._client.map(
+                _same,
+                [winner],
+                key=[self.key],
+                pure=False,
+                priority=priority,
+                workers=list(workers) or None,
+                allow_other_workers=bool(workers),
+            )
 
 
 class Hedging:
@@ -177,7 +182,11 @@ class Hedging:
         self._alone: dict[Any, Race] = {}
         #: {key of the user's future: race}
         self._races: dict[str, Race] = {}
+        #: {key: copy that lost and still runs}
+        self._given_up: dict[Any, Future] = {}
         self._task: asyncio.Task[None] | None = None
+        #: the cluster has taskmeter, as far as is known
+        self._metered: bool | None = None
 
     def join(self, race: Race) -> None:
         """Watch a race, too."""
@@ -195,14 +204,45 @@ class Hedging:
     async def _ended(self, race: Race) -> None:
         if race.key not in self._races:
             return
+        winner = race.winner
         if race.abandoned:
             self._leave(race)
-            await race.drop()
-            return
-        winner = race.winner
-        if winner is not None:
+            await self._cancel(race.copies)
+        elif winner is not None:
             self._leave(race)
-            await race.finish(winner)
+            losers = [copy for copy in race.copies if not copy.done()]
+            sent, workers = await self._settle(winner, losers)
+            race.finish(winner, workers)
+            await self._give_up(losers, sent)
+
+    async def _settle(
+        self, winner: Future, losers: Collection[Future]
+    ) -> tuple[Collection[Any], Collection[str]]:
+        """Return the keys of losers that may run, and workers for the winner's result."""
+        keys = [loser.key for loser in losers]
+        if self._metered is None:
+            self._metered = await installed(self._client)
+        settle = getattr(self._client.scheduler, SETTLE_OP)
+        # a scheduler that does not know a handler logs that, each time, and answers nothing
+        answer = await settle(winner=winner.key, losers=keys) if self._metered else None
+        return answer or (keys, ())
+
+    async def _give_up(self, losers: Collection[Future], sent: Collection[Any]) -> None:
+        """Cancel the copies that no worker has yet; keep the others until they are done.
+
+        If one that runs were cancelled, the scheduler would take its thread for free and send tasks
+        there, which would wait behind it.
+        """
+        loop, forget = self._client.loop, self._given_up.pop
+        for loser in losers:
+            self._given_up[loser.key] = loser
+            loser.add_done_callback(lambda done: loop.add_callback(forget, done.key, None))
+        await self._cancel([loser for loser in losers if loser.key not in sent])
+
+    async def _cancel(self, copies: Collection[Future]) -> None:
+        if copies := [copy for copy in copies if not copy.done()]:
+            # on the client's loop this is a coroutine, whatever client it is
+            await self._client.cancel(copies)
 
     def _leave(self, race: Race) -> None:
         del self._races[race.key]
@@ -223,7 +263,8 @@ class Hedging:
     async def _hedge(self) -> None:
         if not self._alone:
             return
-        if not await installed(self._client):
+        self._metered = await installed(self._client)
+        if not self._metered:
             raise NotInstalled(self._client.scheduler.address)
         late = await getattr(self._client.scheduler, LATE_OP)(keys=list(self._alone))
         for key, others in late.items():

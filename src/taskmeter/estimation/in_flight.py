@@ -106,7 +106,9 @@ class InFlightColumns:
 
     def heard(self, worker: str, at: float) -> None:
         """Note the instant of a worker's last message: all of its ends until then are known."""
-        self._heard[self._worker(worker)] = at
+        # first the number: it may need a longer array
+        number = self._worker(worker)
+        self._heard[number] = at
 
     def depart(self, worker: str) -> None:
         """Remove a worker that went away, and its attempts."""

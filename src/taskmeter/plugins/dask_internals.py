@@ -14,6 +14,8 @@ from typing import Any, ParamSpec, TypeVar
 import dask.config
 from dask.utils import key_split
 from distributed import scheduler as dask_scheduler
+from distributed.metrics import time
+from distributed.protocol import pickle
 from distributed.utils import key_split_group
 
 from taskmeter.attempts.attempt import Key
@@ -240,6 +242,53 @@ def is_processing(scheduler: Any, key: Key, worker: str, run_id: int) -> bool:
     return getattr(task, "run_id", run_id) == run_id
 
 
+def fail(
+    scheduler: Any, key: Key, run_id: int, error: Exception, *, avoid: Collection[str]
+) -> None:
+    """Fail a task as if its worker had told of an error, and have the worker give it up.
+
+    That takes the way of the worker's own message (``stream_handlers["task-erred"]``), so retries
+    that the task has left are used, dependents fail too, and all clients are told. A retry runs
+    on no worker to avoid, if it can: the same worker would go on with the attempt that it has.
+    """
+    task = scheduler.tasks[key]
+    worker = task.processing_on.address
+    if task.retries > 0:
+        _keep_away(scheduler, task, avoid)
+    scheduler.stream_handlers["task-erred"](
+        worker=worker,
+        key=key,
+        run_id=run_id,
+        stimulus_id=f"taskmeter-timeout-{time()}",
+        exception=pickle.dumps(error),
+        traceback=None,
+        exception_text=repr(error),
+        traceback_text="",
+    )
+    if task.state == "erred":
+        message = {"op": "free-keys", "keys": [key], "stimulus_id": f"taskmeter-timeout-{time()}"}
+        scheduler.send_all({}, {worker: [message]})
+
+
+def run_elsewhere(scheduler: Any, key: Key, *, avoid: Collection[str]) -> bool:
+    """Give up a task's attempt and have one on no worker to avoid; False if there is no other."""
+    task = scheduler.tasks[key]
+    if not _keep_away(scheduler, task, avoid):
+        return False
+    scheduler.transitions({key: "released"}, stimulus_id=f"taskmeter-timeout-{time()}")
+    return True
+
+
+def _keep_away(scheduler: Any, task: Any, avoid: Collection[str]) -> bool:
+    """Restrict a task to other workers (``TaskState.worker_restrictions``), if it may use any."""
+    valid = scheduler.valid_workers(task)
+    others = {ws.address for ws in (scheduler.running if valid is None else valid)} - set(avoid)
+    if others:
+        scheduler.set_restrictions({task.key: others})
+        task.loose_restrictions = True
+    return bool(others)
+
+
 def attempt_of(task: Any) -> tuple[Key, int]:
     """Return (key, run id) of a scheduler's task: its latest attempt (``TaskState.run_id``)."""
     run_id = getattr(task, "run_id", None)
@@ -278,12 +327,6 @@ def expected_by_dask(scheduler: Any, prefix: str) -> float | None:
 def has_default_duration(prefix: str) -> bool:
     """Return whether Dask's configuration says what a prefix takes (``default-task-durations``)."""
     return prefix in dask.config.get("distributed.scheduler.default-task-durations", {})
-
-
-def memory(scheduler: Any) -> tuple[int, int]:
-    """Return bytes that results take on all workers, and what those may use (``WorkerState``)."""
-    workers = scheduler.workers.values()
-    return sum(ws.nbytes for ws in workers), sum(ws.memory_limit or 0 for ws in workers)
 
 
 def task_states() -> tuple[str, ...]:

@@ -45,11 +45,7 @@ def cost(
     Notes
     -----
     A late attempt (`is_late`) does not enter the cost of tasks that have not started until it
-    completes: it may be working or hung. That errs on the side of too few workers. With 50
-    tasks of 0.01 s completed, one running for 3.5 s and 300 queued it asks for 2 workers where
-    the mean with the straggler asks for 20. If the straggler hangs, 300 tasks take 2 workers
-    1.5 s. If one task in 51 does take 7 s, they take 2 workers 24 s and 9 workers 8 s; when the
-    first has completed the need is 26.
+    completes: it may be working or hung.
     """
     if estimate is None or not estimate.mean >= 0:
         return _unseen(prior, unknown)

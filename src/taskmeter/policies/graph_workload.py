@@ -11,9 +11,8 @@ from typing import Final
 import numpy as np
 
 from taskmeter.estimation.estimates import Outlook
-from taskmeter.policies.cost import Cost, cost, residual
+from taskmeter.policies.cost import Cost, cost
 from taskmeter.policies.levels import LevelCount, depth_of
-from taskmeter.policies.scaling import Backlog, Load
 from taskmeter.policies.workload import Kind, Level, Running, ToDo
 
 #: prefixes that are reckoned with one by one; those with the least work share one
@@ -73,28 +72,6 @@ def laid_out(inventory: Inventory, outlook: Outlook, *, unknown: float) -> ToDo:
     running = _merged_attempts(inventory.running, shared)
     levels, placed = by_level(_merged_counts(inventory.counts, shared), running)
     return ToDo(kinds=kept, running=placed, levels=levels)
-
-
-def load_of(inventory: Inventory, outlook: Outlook, *, unknown: float) -> Load:
-    """Return what is still to do, as scaling wants it; parameters as of `laid_out`."""
-    started: Counter[str] = Counter()
-    residuals: list[float] = []
-    for (name, level), attempts in inventory.running.items():
-        started[name] += len(attempts[0])
-        estimate = outlook.estimates.get(name)
-        for one in thinned(name, level, attempts):
-            residuals += [residual(estimate, one.age)] * one.count
-    backlog = {}
-    for name, known in inventory.counts.items():
-        waiting = sum(count.waiting for count in known.values())
-        left = max(0, sum(count.left for count in known.values()) - started[name])
-        if left:
-            backlog[name] = Backlog(
-                runnable=left - waiting,
-                waiting=waiting,
-                cost=cost(outlook.estimates.get(name), outlook.prior, unknown=unknown),
-            )
-    return Load(backlog=backlog, residuals=tuple(residuals))
 
 
 def by_level(

@@ -21,14 +21,19 @@ HISTORY_OP: Final = "taskmeter_history"
 #: Remove taskmeter from the cluster.
 UNINSTALL_OP: Final = "taskmeter_uninstall"
 
-#: Return how many workers the remaining work needs.
-NEED_OP: Final = "taskmeter_need"
-
 #: Return how far chosen tasks are.
 PROGRESS_OP: Final = "taskmeter_progress"
 
 #: Return which attempts of chosen tasks are late.
 LATE_OP: Final = "taskmeter_late"
+
+#: Return which copies of a task may run, and which workers its result had better take.
+SETTLE_OP: Final = "taskmeter_settle"
+
+# Annotations of tasks.
+
+#: How long an attempt may run, and what then.
+TIMEOUT_ANNOTATION: Final = "taskmeter_timeout"
 
 # Between the scheduler and its workers.
 

@@ -11,15 +11,15 @@ from taskmeter.cli.checks.finding import FAIL, OK, WARN, Finding
 from taskmeter.cli.checks.servers import Environment, SchedulerState
 from taskmeter.protocol.names import (
     LATE_OP,
-    NEED_OP,
     PROGRESS_OP,
     SCHEDULER_PLUGIN,
+    SETTLE_OP,
     SNAPSHOT_OP,
     UNINSTALL_OP,
 )
 from taskmeter.version import __version__
 
-_HANDLERS = (SNAPSHOT_OP, UNINSTALL_OP, NEED_OP, PROGRESS_OP, LATE_OP)
+_HANDLERS = (SNAPSHOT_OP, UNINSTALL_OP, PROGRESS_OP, LATE_OP, SETTLE_OP)
 
 _HOW = "call taskmeter.install(client), or start the scheduler with --preload taskmeter.preload"
 

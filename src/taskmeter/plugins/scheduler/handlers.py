@@ -12,7 +12,7 @@ from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.estimates import Forecasting
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork, counted
 from taskmeter.policies.levels import LEFT
-from taskmeter.protocol.names import LATE_OP, PROGRESS_OP
+from taskmeter.protocol.names import LATE_OP, PROGRESS_OP, SETTLE_OP
 from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
 
@@ -38,7 +38,7 @@ class Handlers:
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
         """Return ``{operation: handler}``."""
-        return {PROGRESS_OP: self.progress, LATE_OP: self.late}
+        return {PROGRESS_OP: self.progress, LATE_OP: self.late, SETTLE_OP: self.settle}
 
     async def progress(
         self,
@@ -135,3 +135,36 @@ class Handlers:
             for attempt, _ in self._forecasting.late_attempts()
             if attempt.key in wanted
         }
+
+    async def settle(
+        self,
+        comm: Any = None,  # noqa: ARG002 (Dask's handlers get a comm)
+        *,
+        winner: Key,
+        losers: Collection[Key],
+    ) -> tuple[list[Key], list[str]]:
+        """Tell what becomes of the copies of a task of which one is done.
+
+        Parameters
+        ----------
+        comm
+            The client's.
+        winner, losers
+            The one that is done, and the others.
+
+        Returns
+        -------
+        tuple
+            The losers that a worker has: it may have started them. And the workers that its result
+            had better go by: none where any will do, else those on which nothing is slow.
+        """
+        scheduler = self._scheduler
+        tasks = map(scheduler.tasks.get, losers)
+        sent = [task.key for task in tasks if task is not None and task.state == "processing"]
+        done = scheduler.tasks.get(winner)
+        holders = {ws.address for ws in (done.who_has or ())} if done is not None else set()
+        slow = {attempt.worker for attempt, _ in self._forecasting.late_attempts()}
+        slow.update(self._forecasting.forecasts.workers.slow())
+        if holders - slow:
+            return sent, []
+        return sent, [ws.address for ws in scheduler.running if ws.address not in slow]

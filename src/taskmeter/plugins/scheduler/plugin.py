@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import asdict
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -37,6 +36,7 @@ from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
+from taskmeter.plugins.scheduler.timeouts import Timeouts
 from taskmeter.plugins.scheduler.transition_hook import TransitionHook
 from taskmeter.plugins.scheduler.unmetered_workers import UnmeteredWorkers
 from taskmeter.plugins.worker.loader import make_loader
@@ -46,7 +46,6 @@ from taskmeter.protocol.names import (
     HISTORY_OP,
     LOADER,
     METADATA_KEY,
-    NEED_OP,
     SCHEDULER_PLUGIN,
     SNAPSHOT_OP,
     STREAM_OP,
@@ -152,6 +151,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
         )
+        self.timeouts = Timeouts(scheduler, self.account, settings.timeouts, errors=self.errors)
         self.transferring = BandwidthWriter(scheduler, write=settings.bandwidth, errors=self.errors)
         self.answers = Handlers(scheduler, self.forecasting, self.outstanding)
         self.transits = TransitionHook(
@@ -186,7 +186,6 @@ class SchedulerMeter(SchedulerPlugin):
             HISTORY_OP: self.history.serve,
             SNAPSHOT_OP: self.serve_snapshot,
             UNINSTALL_OP: self.uninstall,
-            NEED_OP: self.serve_need,
             **self.answers.handlers,
         }
         heartbeat = scheduler.handlers.get(HEARTBEAT_OP)
@@ -311,7 +310,10 @@ class SchedulerMeter(SchedulerPlugin):
 
     def update_graph(self, scheduler: Any, *, tasks: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Note that a graph came."""
-        if self._receiver is not None and self.steering.mode != "off":
+        if self._receiver is None:
+            return
+        contained(self.errors, "update_graph", self.timeouts.update_graph)(kwargs["annotations"])
+        if self.steering.mode != "off":
             contained(self.errors, "update_graph", self.outstanding.update_graph)(tasks)
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
@@ -374,6 +376,9 @@ class SchedulerMeter(SchedulerPlugin):
             contained(self.errors, "remaining", self.outstanding.look)(now)
         else:
             self.forecasting.forget()
+        contained(self.errors, "timeouts", self.timeouts.look)(
+            now, self.forecasting.outlook.estimates
+        )
         self.transits.workers.look(now)
         self.account.distributions.fold(FOLD_MOST)
         self.account.distributions.tick(now)
@@ -502,30 +507,6 @@ class SchedulerMeter(SchedulerPlugin):
         return bool(
             (ws is not None and ws.processing) or self.transits.ends.get(address) or known.running
         )
-
-    async def serve_need(
-        self,
-        comm: Any = None,  # noqa: ARG002 (Dask's handlers get a comm)
-        *,
-        target_seconds: float,
-        threads_per_worker: float | None = None,
-    ) -> dict[str, Any]:
-        """Answer a cluster that scales: how many workers the remaining work needs, and why.
-
-        Parameters
-        ----------
-        comm
-            The cluster's.
-        target_seconds
-            The time that the work may take.
-        threads_per_worker
-            Of a worker to be, if that is known.
-        """
-        self.forecasting.update(monotonic())
-        found = await self.outstanding.need(
-            target_seconds=target_seconds, threads_per_worker=threads_per_worker
-        )
-        return asdict(found)
 
     async def serve_snapshot(self, comm: Any = None, *, refresh: bool = True) -> bytes:  # noqa: ARG002
         """Answer a client with the snapshot, packed.

@@ -1,4 +1,4 @@
-"""What is still to do, how long it will take, and how many workers it needs."""
+"""What is still to do, and how long it will take."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from taskmeter.plugins.scheduler.slices import SLICE_SECONDS, sliced
 from taskmeter.policies.calibration import Calibration, Calibrations, Prediction
 from taskmeter.policies.completion_time import Eta, eta
 from taskmeter.policies.cost import UNKNOWN_SECONDS
-from taskmeter.policies.graph_workload import Inventory, laid_out, load_of
+from taskmeter.policies.graph_workload import Inventory, laid_out
 from taskmeter.policies.levels import LEFT, GraphLevels, LevelCount, bin_of
-from taskmeter.policies.scaling import Memory, Need, need
 from taskmeter.policies.workload import ToDo
 from taskmeter.snapshots.expected import Remaining
 
@@ -233,37 +232,7 @@ class RemainingWork:
             idle_seconds=max(0.0, now - self._forecasting.last_end),
         )
 
-    # How many workers it needs
-
-    async def need(self, *, target_seconds: float, threads_per_worker: float | None) -> Need:
-        """Return how many workers it takes to be done within so many seconds.
-
-        Parameters
-        ----------
-        target_seconds
-            The time that the work may take.
-        threads_per_worker
-            Of a worker to be; None if that is not known: then as those that are there, or 1.
-        """
-        scheduler = self._scheduler
-        inventory = await self._inventory(self._forecasting.now)
-        workers = len(scheduler.workers)
-        threads = scheduler.total_nthreads / workers if workers else threads_per_worker or 1
-        used, limit = dask_internals.memory(scheduler)
-        outlook, unknown = self._forecasting.outlook, self._unknown
-
-        def decide() -> Need:
-            return need(
-                load_of(inventory, outlook, unknown=unknown),
-                target=target_seconds,
-                threads_per_worker=threads,
-                workers=workers,
-                memory=Memory(used=used, limit=limit),
-            )
-
-        return await asyncio.to_thread(decide)
-
-    # What both look at
+    # What is left
 
     async def _inventory(self, now: float, tasks: Collection[Any] | None = None) -> Inventory:
         """Count what is still to do: of everything, or of some tasks."""
