@@ -25,6 +25,7 @@ READERS = (
     ("taskmeter.plugins.scheduler.transition_hook", "monotonic"),
     ("taskmeter.plugins.scheduler.fresh_messages", "monotonic"),
     ("taskmeter.plugins.scheduler.handlers", "monotonic"),
+    ("taskmeter.plugins.scheduler.history", "monotonic"),
     ("taskmeter.plugins.scheduler.states", "monotonic"),
 )
 
