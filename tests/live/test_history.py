@@ -119,14 +119,15 @@ def test_every_report_has_the_course(worked: Metered, tmp_path: Path) -> None:
         assert set(line) & set("▁▂▃▄▅▆▇█")
 
 
-def test_a_measured_block_has_its_own_course(worked: Metered) -> None:
+def test_a_measured_block_has_its_own_course(worked: Metered, tmp_path: Path) -> None:
     client = worked.client
     with taskmeter.measure(client) as m:
         client.gather(client.map(time.sleep, [0.6] * 8, pure=False))
     moments = between(ask(client, history_async), m.snapshot.start, m.snapshot.at)
     busy = math.fsum(moment.compute_seconds.get("sleep", 0.0) for moment in moments)
-    assert busy == pytest.approx(4.8, rel=0.2)
-    assert worked_seconds(moments) == 0.0
+    assert busy == pytest.approx(m.snapshot.prefixes["sleep"].compute_seconds, rel=0.2)
+    m.report(tmp_path / "block.html")
+    assert "Compute over time" in (tmp_path / "block.html").read_text(encoding="utf-8")
 
 
 def test_installed_twice_there_is_one_history_and_after_uninstall_none(
