@@ -332,7 +332,8 @@ class AccountUnderChaos(RuleBasedStateMachine):
         snapshot = look(self.account, self.now)
         assert abs(missing(snapshot)) <= 1e-9 * max(1.0, snapshot.thread_seconds)
         part = read_capacity(self.account, self.now, at=snapshot.at, start=snapshot.start)
-        assert part == snapshot.capacity
+        assert (part.compute_seconds, part.idle_seconds) == snapshot.seconds
+        assert part.ended == sum(p.ended for p in snapshot.prefixes.values())
         assert min(snapshot.idle_seconds.values()) >= 0
         assert min((p.compute_seconds for p in snapshot.prefixes.values()), default=0) >= 0
         assert all(p.cpu_seconds <= p.compute_seconds + p.seceded_seconds + 1e-9

@@ -110,7 +110,12 @@ def test_every_report_has_the_course(worked: Metered, tmp_path: Path) -> None:
     wanted = ["report", address, "-o", str(tmp_path / "cli.html")]
     result = CliRunner().invoke(main, wanted)
     assert result.exit_code == 0, result.output
-    for path in tmp_path.iterdir():
+    saved = tmp_path / "saved.json"
+    saved.write_text(CliRunner().invoke(main, ["snapshot", address, "--json"]).output)
+    wanted = ["report", str(saved), "-o", str(tmp_path / "of_file.html")]
+    assert CliRunner().invoke(main, wanted).exit_code == 0
+    assert len(list(tmp_path.glob("*.html"))) == 3
+    for path in tmp_path.glob("*.html"):
         assert "Compute over time" in path.read_text(encoding="utf-8")
     for command in ("snapshot", "top"):
         more = ["--count", "1"] if command == "top" else []

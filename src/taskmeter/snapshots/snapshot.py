@@ -17,7 +17,6 @@ from taskmeter.attempts.attempt import (
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.snapshots import codec, html
-from taskmeter.snapshots.capacity import Capacity
 from taskmeter.snapshots.ended import EndedAttempt
 from taskmeter.snapshots.expected import LateAttempt, Remaining
 from taskmeter.snapshots.failure import Failure, failures_since
@@ -339,19 +338,6 @@ class Snapshot:
         """``({prefix: compute seconds}, {reason: idle seconds})``: in all the thread seconds."""
         compute = {name: stats.compute_seconds for name, stats in self.prefixes.items()}
         return compute, dict(self.idle_seconds)
-
-    @property
-    def capacity(self) -> Capacity:
-        """What became of the capacity."""
-        compute, idle = self.seconds
-        return Capacity(
-            at=self.at,
-            start=self.start,
-            thread_seconds=self.thread_seconds,
-            compute_seconds=compute,
-            idle_seconds=idle,
-            ended=sum(stats.ended for stats in self.prefixes.values()),
-        )
 
     def to_dict(
         self, encode: Callable[[Distribution], Any] = codec.with_quantiles
