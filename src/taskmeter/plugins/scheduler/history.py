@@ -56,12 +56,13 @@ class History:
         self._account = account
         self._rings = rings
         self._seconds = MonotoneSeconds()
-        self._look = wrapped(self._take_look)
+        #: takes a look now
+        self.look = wrapped(self._look)
         self._looked = -FRESH_SECONDS
         #: the worker to go on with
         self._next = 0
-        self._timer = PeriodicCallback(self._look, 1000 * LOOK_SECONDS)
-        self._look()
+        self._timer = PeriodicCallback(self.look, 1000 * LOOK_SECONDS)
+        self.look()
         self._timer.start()
 
     def stop(self) -> None:
@@ -77,7 +78,7 @@ class History:
             Unix time; None for everything.
         """
         if monotonic() - self._looked >= FRESH_SECONDS:
-            self._look()
+            self.look()
         return self._rings.reading(since)
 
     async def serve(self, comm: Any = None, *, since: float | None = None) -> bytes:  # noqa: ARG002 (Dask's handlers get a comm)
@@ -85,7 +86,7 @@ class History:
         reading = self.reading(since)
         return await asyncio.get_running_loop().run_in_executor(None, _packed, reading)
 
-    def _take_look(self) -> None:
+    def _look(self) -> None:
         self._looked = now = monotonic()
         known, seconds = self._take(), self._seconds
         compute = seconds.grow(
