@@ -19,9 +19,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import statistics
 import tracemalloc
-from dataclasses import replace
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -30,11 +30,9 @@ from distributed import Scheduler
 
 from pages import fill, go_on
 from simulated_scheduler import close, install
-from taskmeter.cluster.monotone_export import MonotoneExport
 from taskmeter.history.moment import between
 from taskmeter.history.rings import STEP_SECONDS, Rings
-from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.snapshots.stats import PrefixStats
+from taskmeter.snapshots.capacity import Capacity
 
 LOOKS = 15
 
@@ -46,12 +44,12 @@ async def look_costs(prefixes: int, workers: int) -> dict[str, float]:
     fill(scheduler, prefixes, 20 * prefixes, workers)
     while meter.account.distributions.fold(500):
         await asyncio.sleep(0)
-    export, rings = MonotoneExport(), Rings()
+    meter.history.stop()
     found: dict[str, list[float]] = {"busy": [], "idle": []}
 
     def look(kind: str) -> None:
         began = thread_time()
-        rings.add(export.look(meter._take_look()))
+        meter.history.look()
         found[kind].append((thread_time() - began) * 1e3)
 
     going_on = asyncio.ensure_future(go_on(meter, prefixes))
@@ -75,7 +73,6 @@ def full_rings(prefixes: int) -> dict[str, float]:
     rng = np.random.default_rng(1)
     names = [f"some_function_of_mine_{n}" for n in range(prefixes)]
     order = [rng.permutation(prefixes) for _ in range(30)]
-    stats = {name: PrefixStats() for name in names}
     total, idle, at = np.zeros(prefixes), 0.0, 0.0
     tracemalloc.start()
     rings = Rings()
@@ -84,15 +81,14 @@ def full_rings(prefixes: int) -> dict[str, float]:
         nonlocal at, idle
         at += seconds
         if busy:
-            chosen = order[int(at) % len(order)][:100]
+            chosen = order[int(at // 60) % len(order)][:100]
             total[chosen] += seconds * np.arange(1, chosen.size + 1)
-            for place in chosen:
-                stats[names[place]] = replace(stats[names[place]], compute_seconds=total[place])
         else:
             idle += 5000.0 * seconds
         rings.add(
-            Snapshot(
-                at=at, start=0.0, prefixes=dict(stats), idle_seconds={"no-task": idle},
+            Capacity(
+                at=at, start=0.0, compute_seconds=dict(zip(names, total.tolist(), strict=True)),
+                idle_seconds={"no-task": idle},
                 thread_seconds=float(total.sum()) + idle,
             )
         )  # fmt: skip
@@ -119,6 +115,7 @@ def full_rings(prefixes: int) -> dict[str, float]:
 
 
 def main() -> None:
+    logging.disable(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--prefixes", type=int, nargs="+", default=[300, 1000, 10_000])
     parser.add_argument("--workers", type=int, default=100)

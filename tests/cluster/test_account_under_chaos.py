@@ -14,6 +14,7 @@ from simulated_workers import EPOCH, Attempt, Clock, SimulatedWorker, look, miss
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.monotone_export import MonotoneExport
+from taskmeter.cluster.reading import read_capacity
 from taskmeter.cluster.worker_state import KnownEnd
 from taskmeter.protocol.message import Message
 from taskmeter.snapshots.snapshot import Snapshot
@@ -330,6 +331,9 @@ class AccountUnderChaos(RuleBasedStateMachine):
     def compute_and_idle_are_the_capacity(self) -> None:
         snapshot = look(self.account, self.now)
         assert abs(missing(snapshot)) <= 1e-9 * max(1.0, snapshot.thread_seconds)
+        part = read_capacity(self.account, self.now, at=snapshot.at, start=snapshot.start)
+        assert (part.compute_seconds, part.idle_seconds) == snapshot.seconds
+        assert part.ended == sum(p.ended for p in snapshot.prefixes.values())
         assert min(snapshot.idle_seconds.values()) >= 0
         assert min((p.compute_seconds for p in snapshot.prefixes.values()), default=0) >= 0
         assert all(p.cpu_seconds <= p.compute_seconds + p.seceded_seconds + 1e-9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,20 +14,13 @@ from hypothesis import strategies as st
 
 from taskmeter.attempts.idle_reasons import REASONS
 from taskmeter.history.moment import Moment, between, extended
-from taskmeter.history.rings import LENGTHS, MOST_BYTES, Rings
-from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.history.rings import LENGTHS, MOST_BYTES, MOST_STEPS, Rings
+from taskmeter.snapshots.capacity import Capacity
+from taskmeter.snapshots.snapshot import WorkerStatus
 
 #: 1 January 2027, 18:00
 EVENING = 1_798_826_400.0
 THREADS = 4
-
-
-@dataclass(slots=True)
-class Figures:
-    """What is read of a prefix, and made faster."""
-
-    compute_seconds: float
-    ended: int = 0
 
 
 class Cluster:
@@ -47,18 +40,15 @@ class Cluster:
             self.compute[name] = self.compute.get(name, 0.0) + threads * seconds
         self.idle += (THREADS - sum(busy.values())) * seconds
         self.ended += ended
-        self.rings.add(self.snapshot())
-
-    def snapshot(self) -> Snapshot:
-        stats = {name: Figures(seconds) for name, seconds in self.compute.items()}
-        if stats:
-            next(iter(stats.values())).ended = self.ended
-        return Snapshot(
-            at=self.at,
-            start=self.start,
-            prefixes=stats,
-            thread_seconds=math.fsum([*self.compute.values(), self.idle]),
-            idle_seconds={"no-task": self.idle},
+        self.rings.add(
+            Capacity(
+                at=self.at,
+                start=self.start,
+                compute_seconds=dict(self.compute),
+                thread_seconds=math.fsum([*self.compute.values(), self.idle]),
+                idle_seconds={"no-task": self.idle},
+                ended=self.ended,
+            )
         )
 
 
@@ -104,8 +94,7 @@ def test_all_that_was_added_is_there_and_adds_up(courses, names):
         for name, seconds in cluster.compute.items():
             known = math.fsum(moment.compute_seconds.get(name, 0.0) for moment in moments)
             assert known == pytest.approx(seconds, rel=1e-9)
-    if cluster.compute:
-        assert sum(moment.ended for moment in moments) == cluster.ended
+    assert sum(moment.ended for moment in moments) == cluster.ended
     later = rings.moments(since=moments[0].stop)
     assert later == moments[1:]
 
@@ -185,35 +174,36 @@ def test_workers_that_are_told_of_show_how_busy_they_are():
             WorkerStatus(address=str(n), thread_seconds=2 * at, compute_seconds=2 * at * n / 1000)
             for n in range(1001)
         ]
-        rings.add(Snapshot(at=EVENING + at, start=EVENING), workers)
+        rings.add(Capacity(at=EVENING + at, start=EVENING), workers)
     assert rings.moments()[0].band == ()
     for moment in rings.moments()[1:]:
         assert moment.band == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
 
 
 @pytest.mark.parametrize(
-    ("lengths", "names", "steps"), [(LENGTHS, 50, 3_000), ((1e9, 1e9, 1e9), 10_000, 10_000)]
+    ("lengths", "most"), [(LENGTHS, 600 + 720 + 2880), ((1e9, 1e9, 1e9), sum(MOST_STEPS))]
 )
-def test_all_steps_take_less_than_they_may(lengths, names, steps):
-    prefixes = 60 if steps == 3_000 else 20
-    added = np.random.default_rng(1).permuted(np.ones((60, prefixes)).cumsum(axis=1), axis=1)
-    prefix_names, total = [f"prefix-{n}" for n in range(prefixes)], np.zeros(prefixes)
-    rings = Rings(lengths, names=names)
+def test_all_steps_take_less_than_they_may(lengths, most):
+    looks, prefixes = 600, 60
+    added = np.random.default_rng(1).permuted(np.ones((61, prefixes)).cumsum(axis=1), axis=1)
+    names, total = [f"prefix-{n}" for n in range(prefixes)], np.zeros(prefixes)
+    rings = Rings(lengths, names=50 if lengths is LENGTHS else 10_000)
     tracemalloc.start()
-    for number in range(1, steps):
+    for number in range(1, looks + 1):
         # each look ends a step of every ring, with other prefixes on top
-        total += added[number % 60]
-        looked_at = Snapshot(
-            at=EVENING + 60.0 * number,
-            start=EVENING,
-            prefixes=dict(zip(prefix_names, map(Figures, total.tolist()), strict=True)),
-            thread_seconds=float(total.sum()),
-            idle_seconds=dict.fromkeys(REASONS, 0.0),
+        total += added[number % len(added)]
+        rings.add(
+            Capacity(
+                at=EVENING + 60.0 * number,
+                start=EVENING,
+                compute_seconds=dict(zip(names, total.tolist(), strict=True)),
+                thread_seconds=float(total.sum()),
+                idle_seconds=dict.fromkeys(REASONS, 0.0),
+            )
         )
-        rings.add(looked_at)
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert 2_000_000 < size < MOST_BYTES
+    assert 2_000_000 < size * most / (3 * looks) < MOST_BYTES
     check(rings.moments())
 
 

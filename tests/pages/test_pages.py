@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -351,6 +352,34 @@ def test_a_page_opened_after_the_work_shows_all_of_it(visit, dashboard):
     busy = math.fsum(rate * length for rate, length in zip(total[::2], lengths, strict=True))
     export = dashboard.meter.exported()
     assert busy == pytest.approx(export.compute_seconds, rel=0.2, abs=8.0)
+
+
+@pytest.mark.parametrize(
+    ("hours", "steps"), [(0.01, {10.0}), (1, {600.0}), (14, {3 * 3600.0}), (48, {12 * 3600.0})]
+)
+def test_an_axis_of_time_has_few_round_ticks(visit, dashboard, hours, steps):
+    page = visit("individual-taskmeter-compute")
+    assert shown(page, "rates", "at")
+    ticks = page.evaluate(
+        """async (hours) => {
+            const models = Array.from(Bokeh.documents[0]._all_models.values())
+            const axis = models.find((model) => model.type === "LinearAxis"
+                                     && model.formatter.code?.includes("toLocaleTimeString"))
+            const range = models.find((model) => model.type === "Figure").x_range
+            range.setv({start: 1.7e9 + 1234, end: 1.7e9 + 1234 + 3600 * hours})
+            await new Promise((resolve) => setTimeout(resolve))
+            const found = axis.ticker.ticks
+            return [found, found.map((tick) => (new Date(1000 * tick)).getTimezoneOffset()),
+                    axis.formatter.doFormat(found, {loc: 0})]
+        }""",
+        hours,
+    )
+    at, offsets, labels = ticks
+    assert 2 <= len(at) <= 7
+    assert {later - earlier for earlier, later in pairwise(at)} == steps
+    assert all((a - 60 * off) % min(steps) == 0 for a, off in zip(at, offsets, strict=True))
+    assert len(set(labels)) == len(labels) or hours > 24
+    assert all(len(label) <= 8 for label in labels)
 
 
 def test_a_hidden_page_costs_nothing(visit, dashboard):

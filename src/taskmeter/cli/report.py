@@ -9,7 +9,7 @@ import click
 
 from taskmeter.cli.options import STDOUT, force_option, refusing, tls_options
 from taskmeter.cli.output_files import check_writable, write_files
-from taskmeter.cli.source import connected, saved
+from taskmeter.cli.source import connected, saved_with_course
 from taskmeter.client.connect import ask
 from taskmeter.client.history import course_async
 from taskmeter.client.measure import facts as cluster_facts
@@ -46,8 +46,7 @@ def report(source: str, output: str, *, force: bool) -> None:
     distributions; and tables of prefixes, groups, workers, transfers and of what runs now, which
     can be sorted and searched.
 
-    Given a file that "taskmeter snapshot --json" made, it tells of that, without the course of
-    compute over time.
+    Given a file that "taskmeter snapshot --json" made, it tells of that.
     """  # noqa: D301 (\b keeps click from filling the lines)
     if output == STDOUT:
         sys.stdout.buffer.write(_page(source).encode())
@@ -67,7 +66,8 @@ def _page(source: str) -> str:
             source=str(path),
             versions={"taskmeter here": __version__},
         )
-        return page(saved(path), facts=facts)
+        snapshot, moments = saved_with_course(path)
+        return page(snapshot, facts=facts, moments=moments)
     with connected(source) as (client, take):
         snapshot, facts = take(), cluster_facts(client, f"taskmeter report of {source}")
         return page(snapshot, facts=facts, moments=ask(client, course_async, snapshot))

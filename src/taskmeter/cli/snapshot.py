@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import click
 
 from taskmeter.attempts.attempt import STALLED_SECONDS
 from taskmeter.cli.options import lenient, refusing, sort_option, tls_options, top_option
-from taskmeter.cli.source import connected, saved
+from taskmeter.cli.source import connected, saved_with_course
 from taskmeter.client.connect import Refusal, ask
 from taskmeter.client.history import history_async
 from taskmeter.history.moment import Moment
@@ -82,7 +83,7 @@ def snapshot(
         raise Refusal(f"Groups have no --sort {sort}; there is {', '.join(GROUP_SORTS)}.")
     now, moments = _taken(source)
     if as_json:
-        click.echo(strict_json(_everything(now, stalled_seconds)))
+        click.echo(strict_json(_everything(now, moments, stalled_seconds)))
         return
     paper = console(lenient(sys.stdout))
     title, width = f"taskmeter: {terminal_safe(source)}", paper.width
@@ -112,13 +113,15 @@ def snapshot(
 def _taken(source: str) -> tuple[Snapshot, tuple[Moment, ...]]:
     path = Path(source)
     if path.is_file():
-        return saved(path), ()
+        return saved_with_course(path)
     with connected(source) as (client, take):
         return take(), ask(client, history_async)
 
 
-def _everything(now: Snapshot, stalled_seconds: float | None) -> dict[str, object]:
-    everything = dict(now.to_dict())
+def _everything(
+    now: Snapshot, moments: Sequence[Moment], stalled_seconds: float | None
+) -> dict[str, object]:
+    everything = {**now.to_dict(), "moments": [moment.to_dict() for moment in moments]}
     if stalled_seconds is not None:
         everything["stalled"] = [asdict(attempt) for attempt in now.stalled(stalled_seconds)]
     return everything

@@ -11,6 +11,7 @@ from distributed import Client
 
 from taskmeter.cli.output_files import reason
 from taskmeter.client.connect import Refusal, connect, quiet, read
+from taskmeter.history.moment import Moment
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import terminal_safe
 
@@ -42,9 +43,16 @@ def saved(path: Path) -> Snapshot:
     Refusal
         If there is none in it.
     """
+    return saved_with_course(path)[0]
+
+
+def saved_with_course(path: Path) -> tuple[Snapshot, tuple[Moment, ...]]:
+    """Return the snapshot in such a file, and the course if it has one; raise as `saved` does."""
     named = repr(terminal_safe(str(path)))
     try:
-        return Snapshot.from_dict(json.loads(path.read_bytes()))
+        data = json.loads(path.read_bytes())
+        snapshot = Snapshot.from_dict(data)
+        return snapshot, tuple(map(Moment.from_dict, data.get("moments", ())))
     except OSError as error:
         raise Refusal(f"Cannot read {named}: {reason(error)}.") from error
     except ValueError as error:

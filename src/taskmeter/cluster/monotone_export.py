@@ -6,10 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
-
 from taskmeter.attempts.attempt import AttemptTotals
-from taskmeter.attempts.increments import nearest_increments
+from taskmeter.cluster.monotone_seconds import MonotoneSeconds
 from taskmeter.snapshots.failure import Failure
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
@@ -18,27 +16,15 @@ _Name = TypeVar("_Name", bound=Hashable)
 
 
 class MonotoneExport:
-    """The one place where counters are held monotone.
+    """Holds all counters monotone.
 
     Snapshots tell the truth as it is known, and later ones may know better about the same past. A
-    counter may not fall, and compute and idle seconds must add up to the thread seconds at every
-    look. So at each look, of the truth T(t) and the growth D of the thread seconds, the increments
-    of what is exported are those that are not negative, add up to D, and are nearest to T - E:
-    first those of the compute seconds, and of what is left those of the idle seconds, each by the
-    Euclidean projection on a simplex. Where everything was known in time, E is T. Where not, the
-    compute seconds catch up at the pace of the capacity. What was exported and turned out to be too
-    much stays; as much is missing from the idle seconds until the truth has caught up.
-
-    Counters outside that sum keep their highest value so far.
+    counter may not fall. What adds up to the capacity is held by `MonotoneSeconds`; counters
+    outside that sum keep their highest value so far.
     """
 
     def __init__(self) -> None:
-        #: {prefix: its place in `_compute`}
-        self._places: dict[str, int] = {}
-        self._compute = np.zeros(0)
-        #: {reason: idle seconds}
-        self._idle: dict[str, float] = {}
-        self._thread_seconds = 0.0
+        self._seconds = MonotoneSeconds()
         self._reported_at: float | None = None
         #: {prefix: what was exported of it last}
         self._prefixes: dict[str, PrefixStats] = {}
@@ -58,14 +44,18 @@ class MonotoneExport:
             return replace(
                 snapshot,
                 prefixes=self._prefixes,
-                thread_seconds=self._thread_seconds,
-                idle_seconds=dict(self._idle),
+                thread_seconds=self._seconds.thread_seconds,
+                idle_seconds=dict(self._seconds.idle),
                 activity_totals=dict(self._outside),
                 worker_state_seconds=dict(self._worker_states),
                 failures=self._failures,
             )
         self._reported_at = snapshot.reported_at
-        compute = self._grow(snapshot)
+        compute = self._seconds.grow(
+            [(name, stats.compute_seconds) for name, stats in snapshot.prefixes.items()],
+            snapshot.idle_seconds,
+            snapshot.thread_seconds,
+        )
         self._prefixes = {
             name: self._held(stats, seconds, self._prefixes.get(name))
             for (name, stats), seconds in zip(snapshot.prefixes.items(), compute, strict=True)
@@ -77,40 +67,11 @@ class MonotoneExport:
             snapshot,
             prefixes=self._prefixes,
             failures=self._failures,
-            thread_seconds=self._thread_seconds,
-            idle_seconds=dict(self._idle),
+            thread_seconds=self._seconds.thread_seconds,
+            idle_seconds=dict(self._seconds.idle),
             activity_totals=self._outside,
             worker_state_seconds=self._worker_states,
         )
-
-    def _grow(self, snapshot: Snapshot) -> list[float]:
-        """Let compute and idle seconds grow by as much as the thread seconds did."""
-        for name in snapshot.prefixes:
-            self._places.setdefault(name, len(self._places))
-        places = [self._places[name] for name in snapshot.prefixes]
-        exported = np.zeros(len(self._places))
-        exported[: self._compute.size] = self._compute
-        truth = np.zeros(len(self._places))
-        truth[places] = [stats.compute_seconds for stats in snapshot.prefixes.values()]
-        wanted = truth - exported
-        growth = max(0.0, snapshot.thread_seconds - self._thread_seconds)
-        computed = np.maximum(wanted, 0.0)
-        if computed.sum() > growth:
-            computed = nearest_increments(wanted, growth)
-            self._compute = exported + computed
-        else:
-            # not the sum: its rounding would make another figure of each
-            self._compute = np.maximum(exported, truth)
-        reasons = [*{**self._idle, **snapshot.idle_seconds}]
-        idle = [snapshot.idle_seconds.get(r, 0.0) - self._idle.get(r, 0.0) for r in reasons]
-        left = nearest_increments(np.array(idle), growth - float(computed.sum()))
-        self._idle = {
-            reason: self._idle.get(reason, 0.0) + more
-            for reason, more in zip(reasons, left.tolist(), strict=True)
-        }
-        self._thread_seconds += growth
-        seconds: list[float] = self._compute[places].tolist()
-        return seconds
 
     @staticmethod
     def _held(stats: PrefixStats, compute: float, shown: PrefixStats | None) -> PrefixStats:

@@ -29,6 +29,7 @@ from taskmeter.cluster.distributions import Measured
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.cluster.worker_state import WorkerState
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.snapshots.capacity import Capacity
 from taskmeter.snapshots.ended import MOST_ENDED
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import (
@@ -132,7 +133,12 @@ def read(
         name: _prefix_stats(account, name, row, measured.get(name, _NOT_MEASURED), facts, instant)
         for name, row in account.rows.items()
     }
-    prefixes, thread_seconds, idle = _balanced(account, prefixes, as_of)
+    known = {name: stats.compute_seconds for name, stats in prefixes.items()}
+    compute, thread_seconds, idle = _balanced(account, known, as_of)
+    if compute is not known:
+        prefixes = {
+            name: replace(stats, compute_seconds=compute[name]) for name, stats in prefixes.items()
+        }
     if lists is None:
         running = in_flight(account.in_flight() if details else (), now, at, as_of=as_of)
         lists = Lists(running=tuple(sorted(running, key=lambda attempt: attempt.start)))
@@ -249,26 +255,42 @@ def _activities(
     return activities
 
 
+def read_capacity(account: ClusterAccount, now: float, *, at: float, start: float) -> Capacity:
+    """Return what became of the capacity up to `now`: a part of `read`, in a tenth of its time.
+
+    Parameters
+    ----------
+    account, now, at, start
+        As for `read`.
+    """
+    rows = account.rows
+    known = {name: row.compute(now) for name, row in rows.items()}
+    compute, thread_seconds, idle = _balanced(account, known, now)
+    return Capacity(
+        at=at,
+        start=start,
+        thread_seconds=thread_seconds,
+        compute_seconds=compute,
+        idle_seconds=idle,
+        ended=sum(sum(row.tally.counts.values()) for row in rows.values()),
+    )
+
+
 def _balanced(
-    account: ClusterAccount, prefixes: dict[str, PrefixStats], now: float
-) -> tuple[dict[str, PrefixStats], float, dict[str, float]]:
-    """Return the prefixes, the thread seconds, and idle seconds that make up the rest of them."""
+    account: ClusterAccount, known: dict[str, float], now: float
+) -> tuple[dict[str, float], float, dict[str, float]]:
+    """Return compute seconds by prefix, thread seconds, and idle seconds that are the rest."""
     free, held_back = account.idle.read(now)
     thread_seconds = account.thread_seconds(now)
-    compute = sum(stats.compute_seconds for stats in prefixes.values())
+    compute = sum(known.values())
     if compute > thread_seconds:
         # an attempt of a worker that left was told of beyond its time
-        names = list(prefixes)
-        wanted = np.array([prefixes[name].compute_seconds for name in names])
-        seconds = nearest_increments(wanted, thread_seconds)
-        prefixes = {
-            name: replace(prefixes[name], compute_seconds=float(spent))
-            for name, spent in zip(names, seconds, strict=True)
-        }
-        return prefixes, thread_seconds, dict.fromkeys(REASONS, 0.0)
+        seconds = nearest_increments(np.array(list(known.values())), thread_seconds)
+        balanced = dict(zip(known, seconds.tolist(), strict=True))
+        return balanced, thread_seconds, dict.fromkeys(REASONS, 0.0)
     unknown = account.unknown_seconds(now)
     idle = _by_reason(free, held_back, thread_seconds - compute, {UNKNOWN: unknown})
-    return prefixes, thread_seconds, idle
+    return known, thread_seconds, idle
 
 
 def in_flight(

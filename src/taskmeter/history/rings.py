@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskmeter.history.moment import BAND, MOST_NAMES, Moment
-from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.capacity import Capacity
+from taskmeter.snapshots.snapshot import WorkerStatus
 
 #: The steps of the rings, in seconds.
 STEP_SECONDS: Final = (1.0, 10.0, 60.0)
@@ -210,7 +211,7 @@ class Rings:
         #: {worker: (compute seconds, thread seconds)}, the one that was told of last at the end
         self._workers: dict[str, tuple[float, float]] = {}
 
-    def add(self, exported: Snapshot, workers: Sequence[WorkerStatus] = ()) -> None:
+    def add(self, exported: Capacity, workers: Sequence[WorkerStatus] = ()) -> None:
         """Take a look at exported figures, which never fall.
 
         The first look adds all since the beginning of the figures. A clock that was set back moves
@@ -256,7 +257,7 @@ class Rings:
             steps = [step for step in steps if step.stop - shift > since]
         return lambda: tuple(step.moment(shift) for step in steps)
 
-    def _growth(self, exported: Snapshot, band: _Seconds | None) -> _Growth | None:
+    def _growth(self, exported: Capacity, band: _Seconds | None) -> _Growth | None:
         """Return what was added since the last look, and remember this one.
 
         None if no time has passed since.
@@ -276,31 +277,30 @@ class Rings:
             reason: max(0.0, seconds - self._idle.get(reason, 0.0))
             for reason, seconds in exported.idle_seconds.items()
         }
-        ended = sum(stats.ended for stats in exported.prefixes.values())
         growth = _Growth(
             start=start,
             stop=stop,
             compute=np.maximum(added, 0.0, out=added),
             thread_seconds=max(0.0, exported.thread_seconds - self._thread_seconds),
             idle=idle,
-            ended=max(0, ended - self._ended),
+            ended=max(0, exported.ended - self._ended),
             band=band,
         )
         self._at, self._compute, self._idle = stop, compute, exported.idle_seconds
-        self._thread_seconds, self._ended = exported.thread_seconds, ended
+        self._thread_seconds = exported.thread_seconds
+        self._ended = max(exported.ended, self._ended)
         return growth
 
-    def _seconds(self, exported: Snapshot) -> _Seconds:
+    def _seconds(self, exported: Capacity) -> _Seconds:
         """Return the compute seconds of every prefix at its place."""
-        prefixes = exported.prefixes
-        for name in prefixes:
+        for name in exported.compute_seconds:
             if name not in self._places:
                 self._places[name] = len(self._names)
                 self._names.append(name)
         compute = np.zeros(len(self._names))
         compute[: self._compute.size] = self._compute
-        places = [self._places[name] for name in prefixes]
-        compute[places] = [stats.compute_seconds for stats in prefixes.values()]
+        places = [self._places[name] for name in exported.compute_seconds]
+        compute[places] = list(exported.compute_seconds.values())
         return compute
 
     def _band(self, workers: Sequence[WorkerStatus]) -> _Seconds | None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Final
 
 from tornado.ioloop import PeriodicCallback
 
 from taskmeter.cluster.account import ClusterAccount
-from taskmeter.cluster.monotone_export import MonotoneExport
+from taskmeter.cluster.monotone_seconds import MonotoneSeconds
 from taskmeter.history.moment import Moment, extended
 from taskmeter.history.rings import Rings
 from taskmeter.protocol.wire import pack_rows
-from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+from taskmeter.snapshots.capacity import Capacity
+from taskmeter.snapshots.snapshot import WorkerStatus
 
 #: A look is taken this often.
 LOOK_SECONDS: Final = 1.0
@@ -34,7 +36,7 @@ class History:
     Parameters
     ----------
     take
-        Takes a snapshot without details.
+        Tells what became of the capacity so far.
     account
         Knows the workers.
     rings
@@ -45,7 +47,7 @@ class History:
 
     def __init__(
         self,
-        take: Callable[[], Snapshot],
+        take: Callable[[], Capacity],
         account: ClusterAccount,
         rings: Rings,
         wrapped: Callable[[Callable[[], None]], Callable[[], None]],
@@ -53,13 +55,14 @@ class History:
         self._take = take
         self._account = account
         self._rings = rings
-        self._export = MonotoneExport()
-        self._look = wrapped(self._take_look)
+        self._seconds = MonotoneSeconds()
+        #: takes a look now
+        self.look = wrapped(self._look)
         self._looked = -FRESH_SECONDS
         #: the worker to go on with
         self._next = 0
-        self._timer = PeriodicCallback(self._look, 1000 * LOOK_SECONDS)
-        self._look()
+        self._timer = PeriodicCallback(self.look, 1000 * LOOK_SECONDS)
+        self.look()
         self._timer.start()
 
     def stop(self) -> None:
@@ -75,7 +78,7 @@ class History:
             Unix time; None for everything.
         """
         if monotonic() - self._looked >= FRESH_SECONDS:
-            self._look()
+            self.look()
         return self._rings.reading(since)
 
     async def serve(self, comm: Any = None, *, since: float | None = None) -> bytes:  # noqa: ARG002 (Dask's handlers get a comm)
@@ -83,9 +86,18 @@ class History:
         reading = self.reading(since)
         return await asyncio.get_running_loop().run_in_executor(None, _packed, reading)
 
-    def _take_look(self) -> None:
+    def _look(self) -> None:
         self._looked = now = monotonic()
-        exported = self._export.look(self._take())
+        known, seconds = self._take(), self._seconds
+        compute = seconds.grow(
+            list(known.compute_seconds.items()), known.idle_seconds, known.thread_seconds
+        )
+        exported = replace(
+            known,
+            compute_seconds=dict(zip(known.compute_seconds, compute, strict=True)),
+            idle_seconds=seconds.idle,
+            thread_seconds=seconds.thread_seconds,
+        )
         self._rings.add(exported, self._some_workers(now))
 
     def _some_workers(self, now: float) -> tuple[WorkerStatus, ...]:

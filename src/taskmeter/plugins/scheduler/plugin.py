@@ -15,7 +15,7 @@ from tornado.ioloop import PeriodicCallback
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.distributions import Distributions
 from taskmeter.cluster.monotone_export import MonotoneExport
-from taskmeter.cluster.reading import Lists, read
+from taskmeter.cluster.reading import Lists, read, read_capacity
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.config import Settings, unknown_settings
 from taskmeter.dashboard.mount import add_pages
@@ -52,6 +52,7 @@ from taskmeter.protocol.names import (
     UNINSTALL_OP,
 )
 from taskmeter.protocol.wire import pack_snapshot
+from taskmeter.snapshots.capacity import Capacity
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
@@ -177,7 +178,7 @@ class SchedulerMeter(SchedulerPlugin):
         timed = self.turns.timed
         scheduler.stream_handlers[STREAM_OP] = timed("message", receiver.take)
         self.history = History(
-            self._take_look,
+            self._capacity,
             self.account,
             Rings(settings.history_lengths, settings.history_prefixes),
             lambda look: timed("history", contained(self.errors, "history", look)),
@@ -425,13 +426,6 @@ class SchedulerMeter(SchedulerPlugin):
         self._estimate(now)
         return self._read(now, at, details=True, lists=lists)
 
-    @no_collection()
-    def _take_look(self) -> Snapshot:
-        """Return everything as it is known now, without details."""
-        now, at = monotonic(), time()
-        self._estimate(now)
-        return self._read(now, at, details=False)
-
     def exported(self) -> Snapshot:
         """Return everything as what is shown over time may show it: no counter falls."""
         return self.export.look(self.snapshot())
@@ -444,6 +438,12 @@ class SchedulerMeter(SchedulerPlugin):
         self._estimate(now)
         reported_at = self._reported_at(now, at) if self._stamped else None
         return self.export.look(self._read(now, at, details=False, reported_at=reported_at))
+
+    def _capacity(self) -> Capacity:
+        """Return what became of the capacity up to now."""
+        now, at = monotonic(), time()
+        self._estimate(now)
+        return read_capacity(self.account, now, at=at, start=self.began)
 
     def _reported_at(self, now: float, at: float) -> float:
         """Return the Unix time of the latest message.
