@@ -17,8 +17,10 @@ from taskmeter.snapshots.ended import EndedAttempt
 #: Fewer tasks of a prefix do not tell how it differs between workers, nor over time.
 FEWEST: Final = 20
 
-#: With fewer independent tasks, less one, a sample does not tell how much they differ.
-_LEAST_FREEDOM: Final = 0.5
+#: Where more tasks than this count as one ...
+_IN_RUNS: Final = 1.5
+#: ... fewer runs do not tell how much they differ.
+_FEWEST_RUNS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +54,11 @@ class Resemblance:
         unit
             By what the variance of a logarithm becomes that of a value.
         """
-        if not freedom / self.attempts > _LEAST_FREEDOM:
-            # all that was seen may be one run of alike tasks
+        if self.attempts > _IN_RUNS and freedom < _FEWEST_RUNS * self.attempts:
             return [(inf, 1.0)]
-        found = [(variance * self.attempts, min(freedom / self.attempts, self.batches - 1))]
+        found = [
+            (variance * self.attempts, max(1.0, min(freedom / self.attempts, self.batches - 1)))
+        ]
         if self.between:
             found.append((self.between * unit, max(1.0, self.workers - 1.0)))
         return found
@@ -141,7 +144,10 @@ def resemblances(ended: Iterable[EndedAttempt]) -> Resemblances:
             for name in enough
         },
         others=Resemblance(
-            attempts=usual, between=everyone.variance * everyone.share, workers=everyone.workers
+            attempts=usual,
+            batches=_FEWEST_RUNS if usual > 1 else inf,
+            between=everyone.variance * everyone.share,
+            workers=everyone.workers,
         ),
     )
 
@@ -166,7 +172,7 @@ def _resemblance(
     attempts = max(time.attempts, usual)
     return Resemblance(
         attempts=attempts,
-        batches=time.batches if attempts > 1 else inf,
+        batches=min(time.batches, len(each) / attempts) if attempts > 1 else inf,
         between=max(own.variance, everyone.variance) * own.share,
         workers=own.workers if own.variance > everyone.variance else everyone.workers,
     )
