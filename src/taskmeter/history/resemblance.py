@@ -137,7 +137,8 @@ def resemblances(ended: Iterable[EndedAttempt]) -> Resemblances:
         np.concatenate([*apart.values(), np.zeros(0)]),
     )
     times = {name: _time(by_prefix[name], apart[name]) for name in enough}
-    usual = float(np.median([time.attempts for time in times.values()])) if times else 1.0
+    told = [time.attempts for time in times.values() if isfinite(time.attempts)]
+    usual = float(np.median(told)) if told else 1.0
     return Resemblances(
         prefixes={
             name: _resemblance(by_prefix[name], apart[name], everyone, times[name], usual)
@@ -168,8 +169,10 @@ def _resemblance(
     usual: float,
 ) -> Resemblance:
     own = _between([(a.prefix, a.worker) for a in each], apart)
-    # a short sample may miss what is usual for the others
-    attempts = max(time.attempts, usual)
+    attempts = time.attempts
+    if len(each) < 2 * _FEWEST_RUNS * usual:
+        # so short a sample may miss what is usual for the others
+        attempts = max(attempts, usual)
     return Resemblance(
         attempts=attempts,
         batches=min(time.batches, len(each) / attempts) if attempts > 1 else inf,
