@@ -146,7 +146,7 @@ def power(name: str, tasks: int, prefixes: int, repeats: int, first_seed: int) -
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     scale = 0.2 if options.quick else 1.0
-    wolf_runs = {1: int(290 * scale), 30: int(60 * scale), 300: int(10 * scale)}
+    wolf_runs = {1: int(290 * scale), 30: int(40 * scale), 300: int(5 * scale)}
     repeats = int(60 * scale)
     return {
         "conditions": {"first_seed": options.first_seed, "runs": wolf_runs, "power_runs": repeats},

@@ -13,7 +13,7 @@ from taskmeter.attempts.attempt import AttemptTotals, no_attempts
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.snapshots.html import MOST_ROWS
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
-from taskmeter.snapshots.stats import PrefixStats
+from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers
 
 ATTACKS = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "a\ud800", "y" * 10_000)
 
@@ -126,3 +126,22 @@ def test_no_name_is_more_than_text(name: str) -> None:
         tags = {element.tag for element in ET.fromstring(html).iter()}
         assert not tags & {"script", "img"}
         assert len(html) < 5_000
+
+
+def test_parts_of_a_snapshot_are_a_line_each() -> None:
+    group = GroupStats(
+        prefix="load",
+        first_start=10.0,
+        last_stop=14.0,
+        durations={"compute": Distribution.of([1.0, 2.0])},
+    )
+    assert (
+        repr(group) == "<GroupStats of load: 2 ok, 0 failed, compute 3.0 s in 4.0 s by the clock>"
+    )
+    moved = Transfers(bytes=Distribution.of([1e6]), seconds=Distribution.of([0.5]))
+    assert repr(moved) == "<Transfers: 1 of 1.0 MB in 500 ms>"
+    worker = WorkerStatus(
+        address="tcp://a:1", nthreads=2, thread_seconds=8.0, compute_seconds=3.0, metered=True
+    )
+    assert repr(worker) == "<WorkerStatus tcp://a:1: 2 threads, compute 3.0 s of 8.0 s>"
+    assert repr(replace(worker, metered=False)).endswith(", not metered>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
@@ -10,11 +11,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from taskmeter.distributions.grid import Floats
-from taskmeter.estimation.correlation_time import correlation_time
+from taskmeter.estimation.correlation_time import CorrelationTime, correlation_time
 from taskmeter.snapshots.ended import EndedAttempt
 
 #: Fewer tasks of a prefix do not tell how it differs between workers, nor over time.
 FEWEST: Final = 20
+
+#: Where more tasks than this count as one ...
+_IN_RUNS: Final = 1.5
+#: ... fewer runs do not tell how much they differ.
+_FEWEST_RUNS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,11 @@ class Resemblance:
         unit
             By what the variance of a logarithm becomes that of a value.
         """
-        found = [(variance * self.attempts, min(freedom, self.batches - 1))]
+        if self.attempts > _IN_RUNS and freedom < _FEWEST_RUNS * self.attempts:
+            return [(inf, 1.0)]
+        found = [
+            (variance * self.attempts, max(1.0, min(freedom / self.attempts, self.batches - 1)))
+        ]
         if self.between:
             found.append((self.between * unit, max(1.0, self.workers - 1.0)))
         return found
@@ -121,51 +131,81 @@ def resemblances(ended: Iterable[EndedAttempt]) -> Resemblances:
             by_prefix.setdefault(attempt.prefix, []).append(attempt)
     logs = {name: np.log([a.seconds for a in each]) for name, each in by_prefix.items()}
     apart = {name: values - values.mean() for name, values in logs.items()}
+    enough = [name for name, each in by_prefix.items() if len(each) >= FEWEST]
     everyone = _between(
-        [a.worker for each in by_prefix.values() for a in each],
+        [(name, a.worker) for name, each in by_prefix.items() for a in each],
         np.concatenate([*apart.values(), np.zeros(0)]),
-        len(by_prefix),
     )
+    times = {name: _time(by_prefix[name], apart[name]) for name in enough}
+    told = [time.attempts for time in times.values() if isfinite(time.attempts)]
+    usual = float(np.median(told)) if told else 1.0
     return Resemblances(
         prefixes={
-            name: _resemblance(each, apart[name], everyone)
-            for name, each in by_prefix.items()
-            if len(each) >= FEWEST
+            name: _resemblance(by_prefix[name], apart[name], everyone, times[name], usual)
+            for name in enough
         },
-        others=Resemblance(between=everyone.variance * everyone.share, workers=everyone.workers),
+        others=Resemblance(
+            attempts=usual,
+            batches=_FEWEST_RUNS if usual > 1 else inf,
+            between=everyone.variance * everyone.share,
+            workers=everyone.workers,
+        ),
     )
 
 
-def _resemblance(each: Sequence[EndedAttempt], apart: Floats, everyone: _Workers) -> Resemblance:
-    own = _between([a.worker for a in each], apart, 1)
-    order = np.argsort([a.start for a in each], kind="stable")
-    time = correlation_time(apart[order])
-    thinned = float(np.mean([a.weight for a in each]))
+def _time(each: Sequence[EndedAttempt], apart: Floats) -> CorrelationTime:
+    """Return how many attempts in a row count as one."""
+    time = correlation_time(apart[np.argsort([a.start for a in each], kind="stable")])
     # what resembles each other across the gaps of a sample does so for all in between
-    attempts = 1 + (time.attempts - 1) * thinned
+    thinned = float(np.mean([a.weight for a in each]))
+    return CorrelationTime(1 + (time.attempts - 1) * thinned, time.batches)
+
+
+def _resemblance(
+    each: Sequence[EndedAttempt],
+    apart: Floats,
+    everyone: _Workers,
+    time: CorrelationTime,
+    usual: float,
+) -> Resemblance:
+    own = _between([(a.prefix, a.worker) for a in each], apart)
+    attempts = time.attempts
+    if len(each) < 2 * _FEWEST_RUNS * usual:
+        # so short a sample may miss what is usual for the others
+        attempts = max(attempts, usual)
     return Resemblance(
         attempts=attempts,
-        batches=time.batches if attempts > 1 else inf,
+        batches=min(time.batches, len(each) / attempts) if attempts > 1 else inf,
         between=max(own.variance, everyone.variance) * own.share,
         workers=own.workers if own.variance > everyone.variance else everyone.workers,
     )
 
 
-def _between(workers: Sequence[str], apart: Floats, means: int) -> _Workers:
-    """Return the variance between workers of deviations from `means` means."""
-    names, places = np.unique(np.array(workers, dtype=object).astype(str), return_inverse=True)
-    count, size = apart.size, names.size
-    if size < 2 or count < FEWEST:
+def _between(cells: Sequence[tuple[str, str]], apart: Floats) -> _Workers:
+    """Return the variance between the workers of a prefix, from deviations from its mean.
+
+    Several prefixes together give one that is common to all.
+
+    Parameters
+    ----------
+    cells
+        Prefix and worker of each attempt.
+    apart
+        The deviations of their logarithms.
+    """
+    counted = Counter(cells)
+    workers = Counter(worker for _, worker in cells)
+    count, between = len(cells), len(counted) - len({prefix for prefix, _ in counted})
+    if len(workers) < 2 or between < 1 or count <= max(FEWEST - 1, len(counted)):
         return _Workers(0.0, 1.0, 0)
-    sizes = np.bincount(places)
-    sums = np.bincount(places, weights=apart)
-    explained = float((sums**2 / sizes).sum())
-    freedom = count - size - means + 1
-    if freedom < 1:
-        return _Workers(0.0, 1.0, 0)
-    within = max(0.0, float(apart @ apart) - explained) / freedom
-    each = (count - float((sizes**2).sum()) / count) / (size - 1)
-    variance = max(0.0, (explained / (size - 1) - within) / each)
+    places = {cell: place for place, cell in enumerate(counted)}
+    sums = np.bincount([places[cell] for cell in cells], weights=apart)
+    explained = float((sums**2 / np.array(list(counted.values()))).sum())
+    within = max(0.0, float(apart @ apart) - explained) / (count - len(counted))
+    totals = Counter(prefix for prefix, _ in cells)
+    taken = sum(number**2 / totals[prefix] for (prefix, _), number in counted.items())
+    variance = max(0.0, (explained / between - within) / ((count - taken) / between))
     # a sample of few has larger shares by chance
-    share = (float((sizes**2).sum()) / count**2 - 1 / count) / (1 - 1 / count)
-    return _Workers(variance, max(share, 1 / size), size)
+    squares = sum(number**2 for number in workers.values()) / count**2
+    share = (squares - 1 / count) / (1 - 1 / count)
+    return _Workers(variance, max(share, 1 / len(workers)), len(workers))

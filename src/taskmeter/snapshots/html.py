@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from taskmeter.distributions.html import Row, block, table
 from taskmeter.distributions.quantiles import quantiles
-from taskmeter.text import count, duration, percentage, seconds, short_name
+from taskmeter.text import count, duration, percentage, seconds, short_name, size
 
 if TYPE_CHECKING:
-    from taskmeter.snapshots.snapshot import Snapshot
-    from taskmeter.snapshots.stats import PrefixStats
+    from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
+    from taskmeter.snapshots.stats import GroupStats, PrefixStats, Transfers
 
 #: Rows of a snapshot's table; the other prefixes are counted.
 MOST_ROWS = 12
@@ -102,3 +102,25 @@ def _cluster(s: Snapshot) -> str:
         f"{s.nthreads:,} threads, {s.executing:,} running, compute {seconds(s.compute_seconds)} "
         f"of {seconds(s.thread_seconds)} ({percentage(s.utilisation)})"
     )
+
+
+def text_of_group(group: GroupStats) -> str:
+    """Return `GroupStats.__repr__`: its attempts and how long it took, on a line."""
+    ok, failed = group.durations["compute"].count, group.failed_durations.count
+    return (
+        f"<GroupStats of {short_name(group.prefix)}: {ok:,} ok, {failed:,} failed, compute "
+        f"{duration(group.compute_seconds)} in {duration(group.wall_seconds)} by the clock>"
+    )
+
+
+def text_of_transfers(transfers: Transfers) -> str:
+    """Return `Transfers.__repr__`: how many and how much, on a line."""
+    moved = f"{transfers.seconds.count:,} of {size(transfers.bytes.sum)}"
+    return f"<Transfers: {moved} in {duration(transfers.seconds.sum)}>"
+
+
+def text_of_worker(worker: WorkerStatus) -> str:
+    """Return `WorkerStatus.__repr__`: what it did with its capacity, on a line."""
+    used = f"compute {seconds(worker.compute_seconds)} of {seconds(worker.thread_seconds)}"
+    metered = "" if worker.metered else ", not metered"
+    return f"<WorkerStatus {worker.address}: {worker.nthreads:,} threads, {used}{metered}>"

@@ -102,6 +102,9 @@ class WorkerStatus:
     late: int = 0
     speed: WorkerSpeed | None = None
 
+    def __repr__(self) -> str:
+        return html.text_of_worker(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:

@@ -395,6 +395,9 @@ class GroupStats:
     failed_durations: Distribution = field(default_factory=_nothing)
     output_bytes: Distribution = field(default_factory=_nothing)
 
+    def __repr__(self) -> str:
+        return html.text_of_group(self)
+
     @property
     def wall_seconds(self) -> float:
         """The time from its first start to its last stop."""
@@ -490,6 +493,9 @@ class Transfers:
     bandwidth: Distribution = field(default_factory=_nothing)
     pairs: Mapping[tuple[str, str], TransferStats] = field(default_factory=dict)
     model: TransferModel | None = None
+
+    def __repr__(self) -> str:
+        return html.text_of_transfers(self)
 
     def since(self, older: Transfers) -> Transfers:
         """Return what was added after `older`; a pair whose count fell is taken as new."""
