@@ -3,16 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
-from taskmeter.client.measure import measure, report
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 if TYPE_CHECKING:
     from taskmeter.client.annotations import timeout
+    from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
     from taskmeter.client.hedging import hedged_submit
+    from taskmeter.client.measure import measure, report
     from taskmeter.client.progress import progress
+    from taskmeter.distributions.distribution import Distribution
+    from taskmeter.snapshots.snapshot import Snapshot
 
 __all__ = [
     "Distribution",
@@ -30,11 +30,20 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    #: {name: module} of what is imported when it is first used
+    #: {name: module} of what is imported when it is first used: processes that Dask starts import
+    #: this package for a few lines
     _LATER = {
+        "Distribution": "taskmeter.distributions.distribution",
+        "NotInstalled": "taskmeter.client.api",
+        "Snapshot": "taskmeter.snapshots.snapshot",
         "hedged_submit": "taskmeter.client.hedging",
+        "install": "taskmeter.client.api",
+        "measure": "taskmeter.client.measure",
         "progress": "taskmeter.client.progress",
+        "report": "taskmeter.client.measure",
+        "snapshot": "taskmeter.client.api",
         "timeout": "taskmeter.client.annotations",
+        "uninstall": "taskmeter.client.api",
     }
 
     def __getattr__(name):
@@ -43,3 +52,6 @@ if not TYPE_CHECKING:
         found = getattr(import_module(_LATER[name]), name)
         globals()[name] = found
         return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
