@@ -9,6 +9,7 @@ from taskmeter.cli.compare import compare
 from taskmeter.cli.demo import demo
 from taskmeter.cli.doctor import doctor
 from taskmeter.cli.grafana import grafana
+from taskmeter.cli.record import record
 from taskmeter.cli.report import report
 from taskmeter.cli.run import run
 from taskmeter.cli.snapshot import snapshot
@@ -41,6 +42,7 @@ def main() -> None:
         taskmeter top tcp://127.0.0.1:8786
         taskmeter snapshot tcp://127.0.0.1:8786 --json
         taskmeter report tcp://127.0.0.1:8786 -o run.html
+        taskmeter record tcp://127.0.0.1:8786 -o run.sqlite
         taskmeter doctor tcp://127.0.0.1:8786
 
     See what a change of the program made slower:
@@ -56,5 +58,5 @@ def main() -> None:
     """  # noqa: D301 (\b keeps click from filling the lines)
 
 
-for _command in (demo, run, top, snapshot, report, compare, doctor, grafana, alerts):
+for _command in (demo, run, top, snapshot, report, record, compare, doctor, grafana, alerts):
     main.add_command(_command)

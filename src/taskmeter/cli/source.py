@@ -11,6 +11,9 @@ from distributed import Client
 
 from taskmeter.cli.output_files import reason
 from taskmeter.client.connect import Refusal, connect, quiet, read
+from taskmeter.history.recording import NotARecording, Recording
+from taskmeter.history.recording_format import is_recording
+from taskmeter.history.recording_paths import SUFFIX
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import terminal_safe
 
@@ -24,7 +27,7 @@ def connected(address: str) -> Iterator[tuple[Client, Callable[[], Snapshot]]]:
     Refusal
         If the scheduler cannot be reached.
     """
-    if address.endswith(".json"):
+    if address.endswith((".json", SUFFIX)):
         raise Refusal(f"There is no file {terminal_safe(address)!r}.")
     with quiet():
         client = connect(address)
@@ -34,8 +37,24 @@ def connected(address: str) -> Iterator[tuple[Client, Callable[[], Snapshot]]]:
             client.close()
 
 
+def recording(path: Path) -> Recording:
+    """Return the recording in a file.
+
+    Raises
+    ------
+    Refusal
+        If there is none in it.
+    """
+    try:
+        return Recording(path)
+    except NotARecording as error:
+        raise Refusal(
+            f"{terminal_safe(str(error))} Make one with taskmeter record ADDRESS -o run.sqlite."
+        ) from error
+
+
 def saved(path: Path) -> Snapshot:
-    """Return the snapshot in a file that ``taskmeter snapshot --json`` made.
+    """Return the snapshot in a recording, or in what ``taskmeter snapshot --json`` made.
 
     Raises
     ------
@@ -43,11 +62,14 @@ def saved(path: Path) -> Snapshot:
         If there is none in it.
     """
     named = repr(terminal_safe(str(path)))
+    if is_recording(path):
+        return recording(path).snapshot
     try:
         return Snapshot.from_dict(json.loads(path.read_bytes()))
     except OSError as error:
         raise Refusal(f"Cannot read {named}: {reason(error)}.") from error
     except ValueError as error:
         raise Refusal(
-            f"{named} is not a snapshot: make one with taskmeter snapshot ADDRESS --json > FILE."
+            f"{named} is neither a recording nor a snapshot: make one with taskmeter record "
+            "ADDRESS -o FILE, or with taskmeter snapshot ADDRESS --json > FILE."
         ) from error
