@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from taskmeter.client.measure import measure, report
     from taskmeter.client.progress import progress
     from taskmeter.distributions.distribution import Distribution
+    from taskmeter.history.frames import history
     from taskmeter.snapshots.snapshot import Snapshot
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Snapshot",
     "__version__",
     "hedged_submit",
+    "history",
     "install",
     "measure",
     "progress",
@@ -45,6 +47,12 @@ if not TYPE_CHECKING:
         "timeout": "taskmeter.client.annotations",
         "uninstall": "taskmeter.client.api",
     }
+
+    # A package sets its name here when it is first imported: it must be before the function is.
+    import_module("taskmeter.history")
+
+    def history(path):
+        return import_module("taskmeter.history.frames").history(path)
 
     def __getattr__(name):
         if name not in _LATER:

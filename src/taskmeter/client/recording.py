@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import astuple
 from functools import partial
@@ -13,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client
-from distributed.utils import sync
 
-from taskmeter.client.connect import Refusal
+from taskmeter.client.connect import Refusal, ask
 from taskmeter.client.measure import facts
 from taskmeter.errors import logger
 from taskmeter.history.news import Cursor, News
@@ -28,7 +26,7 @@ from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import terminal_safe
 
 
-async def news(client: Client, cursor: Cursor, *, snapshot: bool) -> News:
+async def news(client: Client, cursor: Cursor, snapshot: bool) -> News:  # noqa: FBT001 (`ask` gives it so)
     """Return what is new on a client's cluster since a cursor, on the client's loop."""
     answer = await getattr(client.scheduler, NEWS_OP)(
         cursor=astuple(cursor), snapshot=snapshot, refresh=snapshot
@@ -70,7 +68,7 @@ def start_recording(
     }
 
     def take(cursor: Cursor, with_snapshot: bool) -> News:  # noqa: FBT001 (a Recorder's)
-        found: News = _sync(client, partial(news, client, cursor, snapshot=with_snapshot))
+        found = ask(client, news, cursor, with_snapshot)
         return found if base is None else found.since(base)
 
     recorder = Recorder(
@@ -118,16 +116,6 @@ def recording_path(client: Client, pattern: str, *, force: bool = False) -> Path
     except OSError as error:
         raise Refusal(f"Cannot write {shown}: {(error.strerror or str(error)).lower()}.") from error
     return path
-
-
-def _sync(client: Client, ask: Callable[[], Any]) -> Any:
-    if client.status != "running":
-        # asking would wait for the scheduler to come back
-        raise Refusal("The scheduler went away.")
-    try:
-        return sync(client.loop, ask)
-    except (OSError, CancelledError) as error:
-        raise Refusal(f"The scheduler at {client.scheduler.address} went away.") from error
 
 
 def _logger(path: Path) -> Callable[[Exception], None]:

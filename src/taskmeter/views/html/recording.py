@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskmeter.history.moment import extended
 from taskmeter.history.recording import Recording
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page
@@ -22,4 +23,4 @@ def page_of(recording: Recording) -> str:
         versions={str(name): str(version) for name, version in told.get("versions", {}).items()},
         note="" if told.get("complete") else CUT_OFF,
     )
-    return page(recording.snapshot, facts=facts, moments=recording.moments)
+    return page(recording.snapshot, facts=facts, moments=extended((), recording.moments))
