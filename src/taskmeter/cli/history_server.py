@@ -43,10 +43,8 @@ def serve(folder: Path, address: str) -> None:
     except OSError as error:
         raise Refusal(f"Cannot serve at {address}: {reason(error)}.") from error
     with server:
-        host, port = server.server_address[:2]
-        click.echo(
-            f"Serving {terminal_safe(str(folder))} at http://{host!s}:{port}/; Ctrl-C ends it."
-        )
+        url = f"http://{host or 'localhost'}:{server.server_port}/"
+        click.echo(f"Serving {terminal_safe(str(folder))} at {url}; Ctrl-C ends it.")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
