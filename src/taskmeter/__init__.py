@@ -3,16 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
-from taskmeter.client.measure import measure, report
-from taskmeter.distributions.distribution import Distribution
-from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 if TYPE_CHECKING:
     from taskmeter.client.annotations import timeout
+    from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
     from taskmeter.client.hedging import hedged_submit
+    from taskmeter.client.measure import measure, report
     from taskmeter.client.progress import progress
+    from taskmeter.distributions.distribution import Distribution
+    from taskmeter.history.frames import history
+    from taskmeter.snapshots.snapshot import Snapshot
 
 __all__ = [
     "Distribution",
@@ -20,6 +21,7 @@ __all__ = [
     "Snapshot",
     "__version__",
     "hedged_submit",
+    "history",
     "install",
     "measure",
     "progress",
@@ -30,12 +32,28 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    #: {name: module} of what is imported when it is first used
+    #: {name: module} of what is imported when it is first used: processes that Dask starts import
+    #: this package for a few lines
     _LATER = {
+        "Distribution": "taskmeter.distributions.distribution",
+        "NotInstalled": "taskmeter.client.api",
+        "Snapshot": "taskmeter.snapshots.snapshot",
         "hedged_submit": "taskmeter.client.hedging",
+        "install": "taskmeter.client.api",
+        "measure": "taskmeter.client.measure",
         "progress": "taskmeter.client.progress",
+        "report": "taskmeter.client.measure",
+        "snapshot": "taskmeter.client.api",
         "timeout": "taskmeter.client.annotations",
+        "uninstall": "taskmeter.client.api",
     }
+
+    # A package sets its name here when it is first imported: it must be before the function is.
+    import_module("taskmeter.history")
+
+    def history(path):
+        """Return a recording: see `taskmeter.history.frames.history`."""
+        return import_module("taskmeter.history.frames").history(path)
 
     def __getattr__(name):
         if name not in _LATER:
@@ -43,3 +61,6 @@ if not TYPE_CHECKING:
         found = getattr(import_module(_LATER[name]), name)
         globals()[name] = found
         return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

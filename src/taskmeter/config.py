@@ -76,6 +76,11 @@ class Settings:
     timestamps: bool = DEFAULTS["timestamps"]
     otlp_endpoint: str = DEFAULTS["otlp-endpoint"] or ""
     otlp_interval: float = DEFAULTS["otlp-interval"]
+    record: str = DEFAULTS["record"] or ""
+    record_attempts: int = DEFAULTS["record-attempts"]
+    record_moments: int = DEFAULTS["record-moments"]
+    record_keep: int = DEFAULTS["record-keep"]
+    record_days: float = DEFAULTS["record-days"]
 
     @classmethod
     def from_dask(cls) -> Settings:
@@ -125,6 +130,7 @@ def allowed(name: str) -> str:
         "bounds": f"{_COUNTS[rule.get('maxItems')]} positive, finite numbers in increasing order, "
         f"such as {[1, 60, 3600][: rule.get('maxItems', 2)]}",
         "object": "a mapping",
+        "path": "the path of a file or a folder",
         "uri": "the address of a receiver, such as http://localhost:4318",
     }[_kind(rule)]
 
@@ -217,6 +223,13 @@ def _uri(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the ot
     return value
 
 
+def _path(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the others)
+    """Return a path; empty for none."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(value)
+    return value or ""
+
+
 def _bounds(value: Any, rule: Mapping[str, Any]) -> tuple[float, ...]:
     """Return bounds of buckets; the environment may have them as ``1, 60`` or ``60``.
 
@@ -243,5 +256,6 @@ _PARSERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "enum": _choice,
     "object": _mapping,
     "bounds": _bounds,
+    "path": _path,
     "uri": _uri,
 }

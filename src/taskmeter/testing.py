@@ -34,6 +34,8 @@ class PrometheusServer:
         The text of a rule file; empty for none.
     jobs
         More of what stands under ``scrape_configs``; they scrape the same targets.
+    storage
+        A folder with blocks that are there already; None for an empty one of its own.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class PrometheusServer:
         features: Collection[str] = (),
         rules: str = "",
         jobs: Collection[Mapping[str, Any]] = (),
+        storage: Path | None = None,
     ) -> None:
         self.targets = list(targets)
         self.interval_seconds = interval_seconds
@@ -57,6 +60,7 @@ class PrometheusServer:
         self.features = features
         self.rules = rules
         self.jobs = jobs
+        self.storage = storage
 
     def __enter__(self) -> PrometheusServer:
         program = shutil.which("prometheus")
@@ -77,7 +81,7 @@ class PrometheusServer:
             [
                 program,
                 f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
+                f"--storage.tsdb.path={self.storage or folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{port}",
                 *([f"--enable-feature={','.join(self.features)}"] if self.features else []),
             ],

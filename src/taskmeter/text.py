@@ -6,6 +6,9 @@ import math
 import time
 from hashlib import blake2b
 
+#: What taskmeter writes into its text files, so that it knows them again.
+MARK = "Written by taskmeter"
+
 #: A prefix is user input and may be of any length.
 LONGEST_NAME = 40
 

@@ -51,6 +51,63 @@ def test_a_script_runs_as_python_would_run_it(tmp_path: Path) -> None:
     assert reported(result.stderr, "double")["ok"] == "6"
 
 
+def test_a_script_without_a_cluster_computes_in_this_process(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import os
+        import dask
+        from naps import nap
+
+        @dask.delayed
+        def double(x):
+            nap(0.2)
+            return 2 * x, os.getpid()
+
+        results, processes = zip(*dask.compute(*[double(i) for i in range(6)]))
+        print(sum(results), set(processes) == {os.getpid()})
+        raise SystemExit(3)
+        """,
+    )
+    options = ("--scheduler", "threads", "--threads", "2", "--report", "run.html")
+    result = execute("run", *options, path.name, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (3, "30 True\n"), result.stderr
+    assert "1 worker | 2 threads" in result.stderr
+    assert reported(result.stderr, "double")["ok"] == "6"
+    assert "double" in (tmp_path / "run.html").read_text("utf-8")
+
+
+def test_what_a_script_computes_beside_its_cluster_is_shown_too(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import dask
+        from naps import nap
+
+        for name in ("threads", None):
+            dask.delayed(nap)(0.1, dask_key_name=f"on-{name}").compute(scheduler=name)
+        """,
+    )
+    result = execute(*RUN, path.name, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "by Dask's local schedulers in this process" in result.stderr
+    assert result.stderr.index("on-None") < result.stderr.index("on-threads")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--local", "--scheduler", "tcp://127.0.0.1:1"), "--local starts no cluster"),
+        (("--local", "--workers", "2", "--threads", "2"), "there is one pool"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(tmp_path: Path, options, sentence) -> None:
+    path = script(tmp_path, "print(1)")
+    result = execute("run", *options, path.name, cwd=tmp_path)
+    assert result.returncode != 0
+    assert sentence in result.stderr
+
+
 def test_the_metrics_are_there_while_the_script_runs(tmp_path: Path) -> None:
     path = script(
         tmp_path,

@@ -362,3 +362,15 @@ def test_durations_stay_within_their_limit_of_series():
     account.distributions.fold()
     prefixes = look(account, 11.0).prefixes.values()
     assert sum(p.durations["compute"].count for p in prefixes) == 11
+
+
+def test_a_worker_that_is_resized_has_the_capacity_of_its_time():
+    account = cluster(SimulatedWorker("w", 2))
+    account.resize("w", 0, 3.0)
+    account.resize("w", 4, 5.0)
+    assert account.thread_seconds(6.0) == 10.0
+    assert account.workers["w"].thread_seconds(6.0) == 10.0
+    snapshot = look(account, 6.0)
+    assert missing(snapshot) == pytest.approx(0.0)
+    account.leave("w", 7.0)
+    assert account.thread_seconds(9.0) == 14.0

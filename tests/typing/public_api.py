@@ -23,6 +23,7 @@ from taskmeter import (
     timeout,
     uninstall,
 )
+from taskmeter.client.local_progress import LocalProgress
 from taskmeter.client.progress_widget import ProgressWidget
 
 
@@ -38,7 +39,11 @@ def clusters(client: Client, path: Path) -> None:
     assert_type(block, measure)
     assert_type(block.snapshot, Snapshot)
     block.report(str(path))
-    assert_type(progress(client=client, interval=1.0, notebook=True), ProgressWidget | None)
+    with measure() as anywhere:
+        pass
+    assert_type(anywhere.local, Snapshot | None)
+    shown = progress(client=client, interval=1.0, notebook=True)
+    assert_type(shown, ProgressWidget | LocalProgress | None)
     uninstall(client)
     assert_type(taskmeter.__version__, str)
 

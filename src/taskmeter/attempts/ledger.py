@@ -242,6 +242,13 @@ class AttemptLedger:
             length = self._handle(event)
         return length
 
+    def count(self, prefix: str, outcome: str, seconds: float, cpu_seconds: float) -> None:
+        """Count an attempt of which all is told at its end: `Started` and `Ended` in one."""
+        if 0 <= seconds < math.inf:
+            self._tally(self._admit(prefix)).add(outcome, seconds, 0.0, cpu_seconds)
+        else:
+            self._invalid += 1
+
     @classmethod
     def replay(cls, events: Iterable[Event], *, max_prefixes: int = 10_000) -> AttemptLedger:
         """Return the ledger that some events lead to."""

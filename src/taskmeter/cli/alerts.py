@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from taskmeter.cli.options import STDOUT, force_option, namespace_option, refusing
-from taskmeter.cli.output_files import MARK, write_files
+from taskmeter.cli.output_files import write_files
 from taskmeter.rules.alerts import Thresholds, rule_file
-from taskmeter.text import terminal_safe
+from taskmeter.text import MARK, terminal_safe
 from taskmeter.version import __version__
 
 _DEFAULT = Thresholds()

@@ -1,4 +1,4 @@
-"""The metered cluster on which ``taskmeter run`` and ``taskmeter demo`` run a program."""
+"""The metered cluster on which ``taskmeter run`` and ``demo`` run a program, or this process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
+import dask.config
 from distributed import Client, LocalCluster
 from distributed.utils import sync
 
@@ -17,7 +18,11 @@ from taskmeter.cli.options import DASHBOARD_ADDRESS
 from taskmeter.cli.watch import Watch
 from taskmeter.client.api import install
 from taskmeter.client.connect import Refusal, connect, quiet, read, read_complete, silence_dask
+from taskmeter.plugins.local.meter import LocalMeter
 from taskmeter.views.terminal.live import Display
+
+#: Whichever of Dask's local schedulers the program asks for.
+ANY_LOCAL = "local"
 
 #: The workers of a new cluster have this time to begin metering.
 FIRST_REPORT_SECONDS = 3.0
@@ -31,8 +36,12 @@ class Target:
     ----------
     scheduler
         The address of an existing scheduler; None for a cluster of processes on this machine.
+    local
+        Compute in this process instead: the name of one of Dask's local schedulers, or `ANY_LOCAL`
+        for those that the program asks for.
     workers, threads
         Of the local cluster: worker processes, and threads of each; None for Dask's own choice.
+        Of a local scheduler either is the number of tasks that run at a time.
     dashboard_address
         Where the local cluster serves its dashboard and metrics.
     log_level
@@ -40,6 +49,7 @@ class Target:
     """
 
     scheduler: str | None = None
+    local: str | None = None
     workers: int | None = None
     threads: int | None = None
     dashboard_address: str = DASHBOARD_ADDRESS
@@ -64,6 +74,7 @@ def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
     """
     with ExitStack() as stack:
         stack.callback(display.close)
+        meter = stack.enter_context(LocalMeter())
         with quiet():
             if target.scheduler is None:
                 cluster = _start(target)
@@ -82,8 +93,23 @@ def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
             stack.callback(_close, client)
             if target.scheduler is None:
                 stack.callback(_silence_workers, watcher)
-            watch = Watch(watcher, display)
+            watch = Watch(watcher, display, meter)
         yield client, watch
+
+
+@contextmanager
+def metered_here(target: Target, display: Display) -> Iterator[tuple[None, Watch]]:
+    """Return the watch over this process, in which a program computes without a cluster."""
+    settings: dict[str, object] = {}
+    if target.local != ANY_LOCAL:
+        settings["scheduler"] = target.local
+    if target.workers or target.threads:
+        settings["num_workers"] = target.workers or target.threads
+    with ExitStack() as stack:
+        stack.callback(display.close)
+        meter = stack.enter_context(LocalMeter())
+        stack.enter_context(dask.config.set(settings))
+        yield None, Watch(None, display, meter)
 
 
 def _start(target: Target) -> LocalCluster:

@@ -8,11 +8,15 @@ from taskmeter.cli.alerts import alerts
 from taskmeter.cli.compare import compare
 from taskmeter.cli.demo import demo
 from taskmeter.cli.doctor import doctor
+from taskmeter.cli.export import export
 from taskmeter.cli.grafana import grafana
+from taskmeter.cli.history import history
+from taskmeter.cli.record import record
 from taskmeter.cli.report import report
 from taskmeter.cli.run import run
 from taskmeter.cli.snapshot import snapshot
 from taskmeter.cli.top import top
+from taskmeter.cli.trace import trace
 from taskmeter.version import __version__
 
 
@@ -41,6 +45,7 @@ def main() -> None:
         taskmeter top tcp://127.0.0.1:8786
         taskmeter snapshot tcp://127.0.0.1:8786 --json
         taskmeter report tcp://127.0.0.1:8786 -o run.html
+        taskmeter record tcp://127.0.0.1:8786 -o run.sqlite
         taskmeter doctor tcp://127.0.0.1:8786
 
     See what a change of the program made slower:
@@ -56,5 +61,10 @@ def main() -> None:
     """  # noqa: D301 (\b keeps click from filling the lines)
 
 
-for _command in (demo, run, top, snapshot, report, compare, doctor, grafana, alerts):
+_COMMANDS = (
+    demo, run, top, snapshot, report, record, history, compare, trace, export, doctor, grafana,
+    alerts,
+)  # fmt: skip
+
+for _command in _COMMANDS:
     main.add_command(_command)

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from taskmeter.client.connect import Refusal
-from taskmeter.text import terminal_safe
-
-#: What taskmeter writes into its text files, so that it knows them again.
-MARK = "Written by taskmeter"
+from taskmeter.text import MARK, terminal_safe
 
 #: A file with one of these in it is taskmeter's: the second is HTML's own way to say so.
 _MARKS = (MARK, '<meta name="generator" content="taskmeter">')
@@ -48,13 +45,34 @@ def write_files(files: Mapping[Path, str], *, force: bool = False) -> None:
     """
     _refuse_foreign(files, force=force)
     for path, text in files.items():
-        _write(path, text)
+        write_pieces(path, [text])
 
 
-def _write(path: Path, text: str) -> None:
+def check_new(path: Path, *, force: bool = False) -> None:
+    """Refuse a path to which no new file can be written, before any work is done for it.
+
+    Raises
+    ------
+    Refusal
+        If something is there already, or its directory does not exist.
+    """
+    if path.exists() and not force:
+        raise Refusal(f"{_shown(path)} is there already: give another name, or --force.")
+    check_writable(path, force=True)
+
+
+def write_pieces(path: Path, pieces: Iterable[str]) -> None:
+    """Write a file piece by piece.
+
+    Raises
+    ------
+    Refusal
+        If it cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(pieces)
     except OSError as error:
         raise Refusal(f"Cannot write {_shown(path)}: {reason(error)}.") from error
 

@@ -9,14 +9,16 @@ import click
 
 from taskmeter.cli.options import STDOUT, force_option, refusing, tls_options
 from taskmeter.cli.output_files import check_writable, write_files
-from taskmeter.cli.source import connected, saved_with_course
+from taskmeter.cli.source import connected, recording, saved_with_course
 from taskmeter.client.connect import ask
 from taskmeter.client.history import course_async
 from taskmeter.client.measure import facts as cluster_facts
+from taskmeter.history.recording_format import is_recording
 from taskmeter.text import size, terminal_safe
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
 from taskmeter.views.html.page import page
+from taskmeter.views.html.recording import page_of
 
 
 @click.command()
@@ -38,15 +40,16 @@ def report(source: str, output: str, *, force: bool) -> None:
 
     \b
         taskmeter report tcp://127.0.0.1:8786 -o run.html
-        taskmeter snapshot tcp://127.0.0.1:8786 --json > run.json
-        taskmeter report run.json -o run.html
+        taskmeter report run.sqlite -o run.html
 
     It opens in any browser, without a network, and can be sent to others: what the capacity was
     used for and what was wasted, in words and in figures; how long tasks take, as boxes and as
     distributions; and tables of prefixes, groups, workers, transfers and of what runs now, which
     can be sorted and searched.
 
-    Given a file that "taskmeter snapshot --json" made, it tells of that.
+    Given a recording ("taskmeter record", "taskmeter run --record"), or a file that
+    "taskmeter snapshot --json" made, it tells of that, and needs no cluster. The course of compute
+    over time is in all of them.
     """  # noqa: D301 (\b keeps click from filling the lines)
     if output == STDOUT:
         sys.stdout.buffer.write(_page(source).encode())
@@ -60,6 +63,8 @@ def report(source: str, output: str, *, force: bool) -> None:
 
 def _page(source: str) -> str:
     path = Path(source)
+    if is_recording(path):
+        return page_of(recording(path))
     if path.is_file():
         facts = Facts(
             title=f"taskmeter report of {path.name}",

@@ -1,4 +1,4 @@
-"""``taskmeter run``: a script on a metered cluster, with a live view and a report."""
+"""``taskmeter run``: a script whose tasks are metered, with a live view and a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 import dask.config
 from distributed import Client
 
-from taskmeter.cli.local_cluster import Target, metered, on_signal
+from taskmeter.cli.local_cluster import ANY_LOCAL, Target, metered, metered_here, on_signal
 from taskmeter.cli.options import (
     dashboard_address_option,
     force_option,
@@ -28,6 +28,7 @@ from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.script import Script
 from taskmeter.cli.watch import ObservedCluster
 from taskmeter.client.connect import Refusal, silence_dask
+from taskmeter.client.measure import LOCAL_SOURCE
 from taskmeter.text import terminal_safe
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
@@ -38,11 +39,27 @@ from taskmeter.views.terminal.tables import console, view
 #: What the exit code of a program is that SIGTERM ended.
 _TERMINATED = 143
 
+#: Dask's names of the schedulers that need no cluster.
+LOCAL_SCHEDULERS = (
+    "threads", "threading", "processes", "multiprocessing", "synchronous", "sync",
+    "single-threaded",
+)  # fmt: skip
+
 _GONE = "This cluster was gone before the end: the figures may be a second old."
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--scheduler", metavar="ADDRESS", help="Run on the cluster of this scheduler.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS|NAME",
+    help="Run on the cluster of this scheduler, or in this process: threads, processes or "
+    "synchronous.",
+)
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Start no cluster: run as the script does by itself, by Dask's local schedulers.",
+)
 @click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes to start."
 )
@@ -61,6 +78,7 @@ def run(
     args: tuple[str, ...],
     *,
     scheduler: str | None,
+    local: bool,
     workers: int | None,
     threads: int | None,
     dashboard_address: str,
@@ -76,20 +94,35 @@ def run(
         taskmeter run --workers 4 --threads 2 script.py --its-own-option
         taskmeter run --report run.html script.py
         taskmeter run --scheduler tcp://10.0.0.1:8786 script.py > results.txt
+        taskmeter run --scheduler threads --threads 8 script.py
+        taskmeter run --local script.py
 
     The script needs no change and no Client: what it computes with Dask goes to the cluster that
     this command starts, or to that of --scheduler. A Client() in the script gets the same cluster.
     One that the script makes for itself, as a LocalCluster or with Client(n_workers=4), is shown
-    instead.
+    instead. What it computes in this process, with compute(scheduler="threads"), "processes" or
+    "synchronous", is shown too. With --local there is no cluster: it runs as python would run it,
+    arrays and data frames by threads and bags by processes. --scheduler threads makes one of these
+    the default; a scheduler that the script names itself is the one it gets.
 
     Everything that taskmeter says goes to stderr, so that stdout is the script's own. On a
     terminal, the last lines show what runs; elsewhere a line comes every few seconds. The exit
     code is the script's.
     """  # noqa: D301 (\b keeps click from filling the lines)
-    if scheduler and (workers or threads):
+    name = _local_scheduler(scheduler, local=local)
+    if name is not None:
+        if workers and threads:
+            raise Refusal(
+                "In this process there is one pool: say --workers or --threads, not both."
+            )
+    elif scheduler and (workers or threads):
         raise Refusal("--workers and --threads are for a local cluster; leave out --scheduler.")
     target = Target(
-        scheduler=scheduler, workers=workers, threads=threads, dashboard_address=dashboard_address
+        scheduler=None if name else scheduler,
+        local=name,
+        workers=workers,
+        threads=threads,
+        dashboard_address=dashboard_address,
     )
     stderr = lenient(sys.stderr)
     shown = display(stderr, quiet=quiet)
@@ -103,6 +136,15 @@ def run(
         force=force,
     )
     sys.exit(code)
+
+
+def _local_scheduler(scheduler: str | None, *, local: bool) -> str | None:
+    """Return the local scheduler that is asked for; None for a cluster."""
+    if scheduler is not None and scheduler.lower() in LOCAL_SCHEDULERS:
+        return scheduler.lower()
+    if local and scheduler is not None:
+        raise Refusal("--local starts no cluster: leave out --local, or the scheduler's address.")
+    return ANY_LOCAL if local else None
 
 
 def run_script(
@@ -151,7 +193,8 @@ def run_script(
         stack.enter_context(on_signal(signal.SIGTERM, _stop))
         # Before the cluster starts: its workers find modules where this process does.
         stack.enter_context(script.arguments())
-        client, watch = stack.enter_context(metered(target, display))
+        environment = metered if target.local is None else metered_here
+        client, watch = stack.enter_context(environment(target, display))
         stack.enter_context(_found_by_dask(script, client, given=target.scheduler is not None))
         module = stack.enter_context(script.main_module())
         code, error = script.execute(module)
@@ -192,7 +235,7 @@ def write_reports(
         out.write(f"\ntaskmeter: wrote {terminal_safe(str(where))}\n")
 
 
-def _found_by_dask(script: Script, client: Client, *, given: bool) -> dask.config.set:
+def _found_by_dask(script: Script, client: Client | None, *, given: bool) -> dask.config.set:
     """Let ``Client()`` find the cluster, and let a cluster that the script makes be metered too.
 
     A script that asks Client for workers of its own, with ``Client(n_workers=4)``, gets them: Dask
@@ -201,7 +244,7 @@ def _found_by_dask(script: Script, client: Client, *, given: bool) -> dask.confi
     preloads = dask.config.get("distributed.scheduler.preload") or []
     preloads = [preloads] if isinstance(preloads, str) else list(preloads)
     settings = {"distributed.scheduler.preload": [*preloads, "taskmeter.preload"]}
-    if given or not script.makes_own_cluster:
+    if client is not None and (given or not script.makes_own_cluster):
         settings["scheduler-address"] = client.scheduler.address
     return dask.config.set(settings)
 
@@ -237,11 +280,15 @@ def print_report(
     """
     paper = console(out)
     for cluster in observed:
-        where = f" on its own cluster {cluster.address}" if cluster.own else ""
+        where = ""
+        if cluster.own and cluster.address == LOCAL_SOURCE:
+            where = f" by {LOCAL_SOURCE}"
+        elif cluster.own:
+            where = f" on its own cluster {cluster.address}"
         paper.print()
         paper.print(view(cluster.snapshot, title=f"{title}{where}", width=paper.width, top=top))
         if not cluster.exact:
             paper.print(_GONE)
     if not observed:
-        paper.print("\ntaskmeter: no task ran on a cluster that it can see.")
+        paper.print("\ntaskmeter: no task ran here or on a cluster that it can see.")
     out.flush()

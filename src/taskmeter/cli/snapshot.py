@@ -65,6 +65,7 @@ def snapshot(
         taskmeter snapshot tcp://127.0.0.1:8786 --stalled 60
         taskmeter snapshot tcp://127.0.0.1:8786 --json | jq '.prefixes[].durations.compute.p95'
         taskmeter snapshot tcp://127.0.0.1:8786 --json > run.json; taskmeter snapshot run.json
+        taskmeter snapshot run.sqlite --sort p95
 
     From "mean" to "p99" the columns tell how long one task takes: half of those that ended well
     took less than "p50", 95 of 100 less than "p95". Where "p95" is many times "p50", a few

@@ -1,4 +1,4 @@
-"""Takes snapshots of the clusters that a program uses, while it runs in the main thread."""
+"""Takes snapshots of what a program computes on, while it runs in the main thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from distributed import Client, default_client
 
 from taskmeter.client.connect import Refusal, ask, page_url, read
 from taskmeter.client.history import Course
+from taskmeter.client.measure import LOCAL_SOURCE
 from taskmeter.history.moment import Moment, between
+from taskmeter.plugins.local.meter import LocalMeter
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.views.terminal.live import Display
 
@@ -25,12 +27,12 @@ DISCOVERY_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCluster:
-    """What one cluster did while it was watched.
+    """What one cluster, or Dask's local schedulers in this process, did while they were watched.
 
     Parameters
     ----------
     address
-        Its scheduler.
+        Its scheduler; `LOCAL_SOURCE` of those in this process.
     snapshot
         What happened there since the watch began.
     exact
@@ -48,25 +50,44 @@ class ObservedCluster:
     moments: tuple[Moment, ...] = ()
 
 
-class _Followed:
-    """One cluster, read through a client that may be the program's."""
+class _Cluster:
+    """A cluster, read through a client that may be the program's."""
 
-    def __init__(self, client: Client, *, own: bool, since: float) -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
-        self.address: str = client.scheduler.address
+        self._course: Course | None = None
+
+    def snapshot(self) -> Snapshot:
+        return read(self.client)
+
+    def moments(self, since: float) -> tuple[Moment, ...]:
+        if self._course is None:
+            self._course = Course(since)
+        ask(self.client, self._course.update)
+        return self._course.moments
+
+
+class _Followed:
+    """A cluster, or this process."""
+
+    def __init__(
+        self, address: str, source: _Cluster | LocalMeter, *, own: bool, since: float
+    ) -> None:
+        self.address = address
+        self.source = source
         self.own = own
-        first = read(client)
+        first = source.snapshot()
         # All that a cluster did which is younger than the watch belongs to the program.
         self._base = None if first.start >= since else first
         self.latest = first if self._base is None else first.since(self._base)
         self.earlier: Snapshot | None = None
-        self._course = Course(self.latest.start)
+        self._moments: tuple[Moment, ...] = ()
 
     def look(self) -> None:
-        now = read(self.client)
+        now = self.source.snapshot()
         self.earlier = self.latest
         self.latest = now if self._base is None else now.since(self._base)
-        ask(self.client, self._course.update)
+        self._moments = self.source.moments(self.latest.start)
 
     def observed(self) -> ObservedCluster:
         exact = True
@@ -79,35 +100,48 @@ class _Followed:
             snapshot=self.latest,
             exact=exact,
             own=self.own,
-            moments=between(self._course.moments, self.latest.start, self.latest.at),
+            moments=between(self._moments, self.latest.start, self.latest.at),
         )
 
 
 class Watch:
     """Takes a snapshot every second in a thread of its own, and has it shown.
 
-    It follows the program: to the cluster of its default client, if it makes one of its own.
+    It follows the program: to the cluster of its default client, if it makes one of its own, and to
+    Dask's local schedulers.
 
     Parameters
     ----------
     client
-        Of the cluster that the program was given; nobody else may close it.
+        Of the cluster that the program was given; nobody else may close it. None if it was given
+        none.
     display
         Shows it.
+    local
+        Knows what Dask's local schedulers run.
     """
 
-    def __init__(self, client: Client, display: Display) -> None:
+    def __init__(self, client: Client | None, display: Display, local: LocalMeter) -> None:
         self._display = display
         self._began = time.time()
         #: {scheduler address: cluster}, in the order of discovery
-        self._clusters = {client.scheduler.address: _Followed(client, own=False, since=self._began)}
+        self._clusters: dict[str, _Followed] = {}
         self._invisible: set[str] = set()
-        self._say_where(client)
+        if client is not None:
+            self._follow(client, own=False)
+        else:
+            display.say(f"taskmeter: {LOCAL_SOURCE}")
+        self._clusters[LOCAL_SOURCE] = _Followed(
+            LOCAL_SOURCE, local, own=client is not None, since=self._began
+        )
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="taskmeter watch", daemon=True)
         self._thread.start()
 
-    def _say_where(self, client: Client) -> None:
+    def _follow(self, client: Client, *, own: bool) -> None:
+        address: str = client.scheduler.address
+        source = _Cluster(client)
+        self._clusters[address] = _Followed(address, source, own=own, since=self._began)
         url = page_url(client, "taskmeter/metrics")
         if url is not None:
             self._display.say(f"taskmeter: metrics at {url}")
@@ -131,21 +165,20 @@ class Watch:
         known = self._clusters.get(address)
         if known is None:
             try:
-                self._clusters[address] = _Followed(client, own=True, since=self._began)
+                self._follow(client, own=True)
             except Refusal as refusal:
                 self._invisible.add(address)
                 self._display.say(f"taskmeter: {refusal}")
-            else:
-                self._say_where(client)
-        elif known.own:
+        elif known.own and isinstance(known.source, _Cluster):
             # The client through which it was seen until now may be closed.
-            known.client = client
+            known.source.client = client
 
     def _look(self) -> None:
         for cluster in self._clusters.values():
             with suppress(Refusal):
                 cluster.look()
-        given, *own = self._clusters.values()
+        given, *others = self._clusters.values()
+        own = [cluster for cluster in others if cluster.latest.prefixes]
         shown = own[-1] if own and not given.latest.executing else given
         self._display.show(shown.latest, shown.earlier)
 

@@ -1,4 +1,4 @@
-"""What a cluster did inside a ``with`` block, and reports on it, from a client."""
+"""What Dask did inside a ``with`` block, and reports on it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from types import TracebackType
 from typing import cast
 
 from distributed import Client
+from distributed.versions import get_versions
 
 from taskmeter.client.api import install_async, snapshot_async
 from taskmeter.client.history import course_async
 from taskmeter.history.moment import Moment
+from taskmeter.plugins.local.meter import LocalMeter
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
+
+#: Where the figures of Dask's local schedulers come from.
+LOCAL_SOURCE = "Dask's local schedulers in this process"
 
 #: What stands above a report if nobody says otherwise.
 TITLE = "taskmeter report"
@@ -62,18 +67,29 @@ def write(path: Path, text: str) -> None:
 
 
 class measure:  # noqa: N801 (a context manager reads as a verb)
-    """Measure what a cluster does inside a ``with`` block.
+    """Measure what Dask does inside a ``with`` block, on a cluster or in this process.
 
     Parameters
     ----------
     client
         A `distributed.Client`; with an asynchronous one, use ``async with``. taskmeter is
-        installed if it is not there yet.
+        installed if it is not there yet. By default the current client, if there is one, and
+        Dask's local schedulers (``threads``, ``processes``, ``synchronous``) beside it.
 
     Attributes
     ----------
     snapshot
         What happened inside: a `Snapshot`, there when the block has ended, also by an exception.
+        It is about the client's cluster; where there is none, it is `local`.
+    local
+        What Dask's local schedulers ran in this process, whichever thread called them; None where
+        a client was given.
+
+    Notes
+    -----
+    Each pool of threads or processes of a local scheduler is shown as a worker. It has capacity
+    while something is computed on it, and none in between. What a task computes with Dask by
+    itself is part of that task.
 
     Examples
     --------
@@ -86,17 +102,31 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
     1
     >>> m.report("sum.html")  # doctest: +SKIP
     >>> client.close()
+
+    Without a cluster:
+
+    >>> import dask
+    >>> with taskmeter.measure() as m:
+    ...     dask.delayed(sum)([1, 2]).compute(scheduler="threads")
+    3
+    >>> m.snapshot.prefixes["sum"].attempts["ok"].count
+    1
     """
 
     snapshot: Snapshot
+    local: Snapshot | None = None
+    _versions: Mapping[str, str]
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client | None = None) -> None:
         self.client = client
+        self._meter = LocalMeter() if client is None else None
 
     def __repr__(self) -> str:
-        if hasattr(self, "snapshot"):
+        if not hasattr(self, "snapshot"):
+            return "<measure: the block has not ended>"
+        if self.local is None or self.local is self.snapshot or not self.local.prefixes:
             return f"<measure: {self.snapshot!r}>"
-        return "<measure: the block has not ended>"
+        return f"<measure: {self.snapshot!r}; in this process (local): {self.local!r}>"
 
     def _repr_html_(self) -> str | None:
         return self.snapshot._repr_html_() if hasattr(self, "snapshot") else None
@@ -127,8 +157,12 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         write(Path(path), _page(self.snapshot, facts, self._moments))
 
     def __enter__(self) -> measure:
-        self.client.sync(install_async, self.client)
-        self.client.sync(self._begin)
+        if self.client is None:
+            self.client = _current_client(asynchronous=False)
+        if self.client is not None:
+            self.client.sync(install_async, self.client)
+            self.client.sync(self._begin, self.client)
+        self._begin_local()
         return self
 
     def __exit__(
@@ -137,11 +171,17 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.client.sync(self._end)
+        self._end_local()
+        if self.client is not None:
+            self.client.sync(self._end, self.client)
 
     async def __aenter__(self) -> measure:
-        await install_async(self.client)
-        await self._begin()
+        if self.client is None:
+            self.client = _current_client(asynchronous=True)
+        if self.client is not None:
+            await install_async(self.client)
+            await self._begin(self.client)
+        self._begin_local()
         return self
 
     async def __aexit__(
@@ -150,16 +190,45 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._end()
+        self._end_local()
+        if self.client is not None:
+            await self._end(self.client)
 
-    async def _begin(self) -> None:
-        self._before = await snapshot_async(self.client)
+    def _begin_local(self) -> None:
+        if self._meter is not None:
+            self._meter.__enter__()
 
-    async def _end(self) -> None:
-        self.snapshot = (await snapshot_async(self.client)).since(self._before)
-        self._moments = await course_async(self.client, self.snapshot)
-        facts = await _facts(self.client, TITLE)
+    def _end_local(self) -> None:
+        if self._meter is None:
+            return
+        with self._meter:
+            self.local = self._meter.snapshot()
+        if self.client is None:
+            self.snapshot, self._moments = self.local, self._meter.moments()
+            self._source, self._versions = LOCAL_SOURCE, local_versions()
+
+    async def _begin(self, client: Client) -> None:
+        self._before = await snapshot_async(client)
+
+    async def _end(self, client: Client) -> None:
+        self.snapshot = (await snapshot_async(client)).since(self._before)
+        self._moments = await course_async(client, self.snapshot)
+        facts = await _facts(client, TITLE)
         self._source, self._versions = facts.source, facts.versions
+
+
+def _current_client(*, asynchronous: bool) -> Client | None:
+    """Return the client that collections compute on now, if there is one of this kind."""
+    try:
+        client = Client.current()
+    except ValueError:
+        return None
+    return client if client.asynchronous == asynchronous else None
+
+
+def local_versions() -> dict[str, str]:
+    """Return the versions that a report on this process names."""
+    return {"taskmeter here": __version__, **named(get_versions())}
 
 
 async def _facts(client: Client, title: str) -> Facts:

@@ -12,14 +12,12 @@ from distributed.utils import is_kernel
 from rich.live import Live
 
 from taskmeter.client.following import Following
+from taskmeter.client.local_progress import LINE_SECONDS, LocalProgress
 from taskmeter.views.tables.bars import bars_view, headline
 from taskmeter.views.terminal.tables import console
 
 if TYPE_CHECKING:
     from taskmeter.client.progress_widget import ProgressWidget
-
-#: Interval between two lines where the output is not a terminal.
-LINE_SECONDS = 5.0
 
 
 def progress(
@@ -28,7 +26,7 @@ def progress(
     client: Client | None = None,
     notebook: bool | None = None,
     interval: float = 0.5,
-) -> ProgressWidget | None:
+) -> ProgressWidget | LocalProgress | None:
     """Show how far some work is and how long it will still take, as ``about 3 min (2-5 min)``.
 
     As `distributed.progress` does, it blocks in a console until the work is done or something of it
@@ -43,7 +41,8 @@ def progress(
         default everything that the scheduler has to do.
     client
         A `distributed.Client`; by default that of the futures, or the default one. With an
-        asynchronous one, await the result in a console.
+        asynchronous one, await the result in a console. Where there is none, what Dask computes in
+        this process is shown: use it as a ``with`` statement, around ``x.compute()``.
     notebook
         Show a widget; by default, if this is a notebook. It needs ipywidgets
         (``pip install 'taskmeter[notebook]'``); without, it is as in a console.
@@ -67,10 +66,21 @@ def progress(
     >>> taskmeter.progress(client.map(abs, range(100)))  # doctest: +ELLIPSIS
     100 of 100 tasks in ...
     >>> client.close()
+
+    Without a cluster:
+
+    >>> import dask
+    >>> with taskmeter.progress():  # doctest: +ELLIPSIS
+    ...     dask.delayed(sum)([1, 2]).compute(scheduler="threads")
+    3
+    1 of 1 task in ...
     """
     chosen = None if futures is None else list(futures_of(futures))
     if client is None:
-        client = chosen[0].client if chosen else default_client()
+        try:
+            client = chosen[0].client if chosen else default_client()
+        except ValueError:
+            return LocalProgress(interval)
     following = Following(client, chosen, interval)
     if is_kernel() if notebook is None else notebook:
         try:

@@ -132,8 +132,8 @@ class ClusterAccount:
         for attempt in worker.running.values():
             departed.lost[attempt.number] = self._lose(worker, attempt, at)
         self.computing.columns.depart(address)
-        self._thread_seconds.settled += worker.thread_seconds(at)
-        self._thread_seconds.stop(worker.joined, worker.nthreads)
+        self._thread_seconds.settled += worker.capacity(at)
+        self._thread_seconds.stop(worker.sized, worker.nthreads)
         worker.settle(self.idle, at, worker.threads)
         self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
         if worker.estimated:
@@ -141,6 +141,18 @@ class ClusterAccount:
             self._unmetered.stop(worker.settled_at, worker.nthreads)
         if worker.meter:
             self._remember(worker.meter, departed)
+        self.heard = max(self.heard, at)
+
+    def resize(self, address: str, nthreads: int, at: float) -> None:
+        """Note that a worker has another number of threads from now on, free ones."""
+        worker = self.workers[address]
+        worker.settle(self.idle, at, worker.threads)
+        self.idle.stop(worker.threads, worker.settled_at, worker.backlog)
+        self._thread_seconds.settled += worker.capacity(at)
+        self._thread_seconds.stop(worker.sized, worker.nthreads)
+        worker.resize(nthreads, at)
+        self._thread_seconds.start(at, nthreads)
+        worker.restart(self.idle, at)
         self.heard = max(self.heard, at)
 
     def _book(self, worker: WorkerState, departed: Departed, ends: Iterable[KnownEnd]) -> None:

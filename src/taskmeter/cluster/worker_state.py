@@ -48,15 +48,17 @@ class WorkerState:
     """
 
     __slots__ = (
-        "address", "backlog", "ended_compute", "estimated", "free_seconds", "held_back", "interval",
-        "joined", "meter", "nthreads", "number", "received", "running", "settled_at", "threads",
-        "version",
+        "address", "backlog", "earlier", "ended_compute", "estimated", "free_seconds", "held_back",
+        "interval", "joined", "meter", "nthreads", "number", "received", "running", "settled_at",
+        "sized", "threads", "version",
     )  # fmt: skip
 
     def __init__(self, address: str, nthreads: int, at: float, backlog: float) -> None:
         self.address = address
         self.nthreads = nthreads
         self.joined = self.settled_at = at
+        #: since when it has so many threads, and its thread seconds before
+        self.sized, self.earlier = at, 0.0
         #: seconds that the scheduler had a backlog, up to `settled_at`
         self.backlog = backlog
         #: identity of its meter, and the number of its latest message; none yet
@@ -85,7 +87,17 @@ class WorkerState:
 
     def thread_seconds(self, now: float) -> float:
         """Return its capacity up to an instant."""
-        return self.nthreads * max(0.0, now - self.joined)
+        return self.earlier + self.capacity(now)
+
+    def capacity(self, now: float) -> float:
+        """Return its thread seconds since it has so many threads."""
+        return self.nthreads * max(0.0, now - self.sized)
+
+    def resize(self, nthreads: int, at: float) -> None:
+        """Have another number of threads, free ones."""
+        self.earlier += self.capacity(at)
+        self.sized, self.nthreads = at, nthreads
+        self.threads = {**no_seconds(), EMPTY: float(nthreads)}
 
     def settle(
         self, idle: IdleSums, at: float, threads: Mapping[str, float], *, rate: bool = True

@@ -21,7 +21,7 @@ from taskmeter.snapshots.stats import SlowAttempt
 KEY_CHARACTERS = 128 - len("key")
 
 
-class _Escaped(dict[str, str]):
+class Escaped(dict[str, str]):
     """``{label value: the same as it stands between quotes}``; most values come many times."""
 
     def __missing__(self, value: str) -> str:
@@ -44,12 +44,12 @@ def exemplar_key(slowest: SlowAttempt) -> str:
     return utf8_safe(slowest.key)[:KEY_CHARACTERS]
 
 
-def _labels(reading: Reading, values: tuple[str, ...], escaped: _Escaped) -> str:
+def _labels(reading: Reading, values: tuple[str, ...], escaped: Escaped) -> str:
     pairs = zip(reading.family.labels, values, strict=True)
     return ",".join([f'{label}="{escaped[value]}"' for label, value in pairs])
 
 
-def _lines(reading: Reading, escaped: _Escaped, stamp: str, *, created: bool) -> str:
+def _lines(reading: Reading, escaped: Escaped, stamp: str, *, created: bool) -> str:
     name, began = reading.name + reading.family.suffix, f"{reading.name}_created"
     created = created and reading.family.kind == "counter"
     lines: list[str] = []
@@ -73,7 +73,7 @@ class _HistogramLines:
         With exemplars, and with the time that a series began.
     """
 
-    def __init__(self, reading: Reading, escaped: _Escaped, *, openmetrics: bool) -> None:
+    def __init__(self, reading: Reading, escaped: Escaped, *, openmetrics: bool) -> None:
         self._reading = reading
         self._escaped = escaped
         self._openmetrics = openmetrics
@@ -128,11 +128,11 @@ class TextEncoder:
 
     def __init__(self, written: Written) -> None:
         self._written = written
-        self._escaped = _Escaped()
+        self._escaped = Escaped()
 
     def write(self, reading: Reading) -> Iterator[bytes]:
         """Return one family in pieces."""
-        yield self._head(reading).encode()
+        yield self.head(reading).encode()
         if reading.family.kind == "histogram":
             lines = _HistogramLines(reading, self._escaped, openmetrics=self.openmetrics)
             yield from self._written.pieces(reading, lines.write)
@@ -148,7 +148,8 @@ class TextEncoder:
         """Return what follows a value that is stamped: here in milliseconds."""
         return f" {round(at * 1000)}"
 
-    def _head(self, reading: Reading) -> str:
+    def head(self, reading: Reading) -> str:
+        """Return the lines before the samples of a family."""
         kind = "gauge" if reading.family.kind == "info" else reading.family.kind
         name = reading.name + reading.family.suffix
         text = reading.help.replace("\\", r"\\").replace("\n", r"\n")
@@ -168,7 +169,8 @@ class OpenMetricsEncoder(TextEncoder):
         """Return what follows a value that is stamped: here in seconds."""
         return f" {at:.3f}"
 
-    def _head(self, reading: Reading) -> str:
+    def head(self, reading: Reading) -> str:
+        """Return the lines before the samples of a family."""
         name, family = reading.name, reading.family
         unit = f"# UNIT {name} {family.unit}\n" if family.unit else ""
         help_ = self._escaped[reading.help]

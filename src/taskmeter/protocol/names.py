@@ -18,6 +18,9 @@ SNAPSHOT_OP: Final = "taskmeter_snapshot"
 #: Return what happened since an instant, as moments.
 HISTORY_OP: Final = "taskmeter_history"
 
+#: Return what is new since a recorder looked last.
+NEWS_OP: Final = "taskmeter_news"
+
 #: Remove taskmeter from the cluster.
 UNINSTALL_OP: Final = "taskmeter_uninstall"
 

@@ -54,7 +54,7 @@ MOST_BYTES: Final = 32 * 2**20
 def pack_message(message: Message) -> bytes:
     """Return a message as bytes; names may hold any characters, lone surrogates included."""
     samples = message.samples
-    return _bytes(
+    return pack(
         [
             PROTOCOL,
             message.meter,
@@ -104,7 +104,7 @@ def unpack_message(data: Any) -> Message:
     """
     if isinstance(data, (bytes, bytearray, memoryview)) and len(data) > MOST_BYTES:
         raise MessageError("message that is too long")
-    plain = _plain(data, "garbled message")
+    plain = unpack(data, "garbled message")
     if not isinstance(plain, tuple) or not plain:
         raise MessageError("garbled message")
     if plain[0] != PROTOCOL:
@@ -397,12 +397,12 @@ def unpack_snapshot(data: Any) -> Snapshot:
     ValueError
         If it cannot be read.
     """
-    return Snapshot.from_dict(_plain(data, "garbled snapshot"))
+    return Snapshot.from_dict(unpack(data, "garbled snapshot"))
 
 
 def pack_progress(progress: Progress) -> bytes:
     """Return the progress of some work as bytes."""
-    return _bytes(progress.to_dict())
+    return pack(progress.to_dict())
 
 
 def unpack_progress(data: Any) -> Progress:
@@ -413,7 +413,7 @@ def unpack_progress(data: Any) -> Progress:
     ValueError
         If it cannot be read.
     """
-    return Progress.from_dict(_plain(data, "garbled progress"))
+    return Progress.from_dict(unpack(data, "garbled progress"))
 
 
 def pack_rows(rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -438,12 +438,20 @@ def unpack_rows(data: Any) -> list[dict[str, Any]]:
         raise MessageError("garbled rows") from error
 
 
-def _bytes(plain: Any) -> bytes:
+def pack(plain: Any) -> bytes:
+    """Return lists, dicts, numbers, strings and bytes, packed."""
     packed: bytes = msgpack.packb(plain, unicode_errors="surrogatepass")
     return packed
 
 
-def _plain(data: Any, problem: str) -> Any:
+def unpack(data: Any, problem: str = "garbled") -> Any:
+    """Return what `pack` was given, its lists as tuples.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read; its message is `problem`.
+    """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise MessageError(problem)
     try:

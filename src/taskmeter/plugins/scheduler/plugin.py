@@ -34,7 +34,9 @@ from taskmeter.plugins.scheduler.handlers import Handlers
 from taskmeter.plugins.scheduler.history import History
 from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
+from taskmeter.plugins.scheduler.news import NewsDesk
 from taskmeter.plugins.scheduler.receiver import Receiver
+from taskmeter.plugins.scheduler.recording import SchedulerRecording, start_recording
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
 from taskmeter.plugins.scheduler.timeouts import Timeouts
 from taskmeter.plugins.scheduler.transition_hook import TransitionHook
@@ -46,6 +48,7 @@ from taskmeter.protocol.names import (
     HISTORY_OP,
     LOADER,
     METADATA_KEY,
+    NEWS_OP,
     SCHEDULER_PLUGIN,
     SNAPSHOT_OP,
     STREAM_OP,
@@ -85,6 +88,7 @@ class SchedulerMeter(SchedulerPlugin):
         self.errors: dict[str, int] = {}
         self._receiver: Receiver | None = None
         self.otlp: OtlpExporter | None = None
+        self._recording: SchedulerRecording | None = None
         #: `start` has ended, after which the scheduler has it among its plugins
         self._started = False
 
@@ -183,7 +187,11 @@ class SchedulerMeter(SchedulerPlugin):
             Rings(settings.history_lengths, settings.history_prefixes),
             lambda look: timed("history", contained(self.errors, "history", look)),
         )
+        self.news = NewsDesk(
+            scheduler, self.account, self.history, self.turns, self.thorough_snapshot
+        )
         self._handlers: dict[str, Any] = {
+            NEWS_OP: self.news.serve,
             HISTORY_OP: self.history.serve,
             SNAPSHOT_OP: self.serve_snapshot,
             UNINSTALL_OP: self.uninstall,
@@ -202,6 +210,9 @@ class SchedulerMeter(SchedulerPlugin):
             scheduler, timed("page", self.exported), self.history.reading, errors=self.errors
         )
         self.otlp = self._push(settings)
+        self._recording = contained(self.errors, "recording", start_recording)(
+            scheduler, self.news, settings, self.errors
+        )
         self._tending = PeriodicCallback(
             timed("timer", contained(self.errors, "tend", self._tend)), 500
         )
@@ -222,18 +233,22 @@ class SchedulerMeter(SchedulerPlugin):
 
     async def close(self) -> None:
         """Leave nothing behind when the scheduler closes."""
-        await self._end_push()
+        await self._end_outputs()
         self._remove()
 
-    async def _end_push(self) -> None:
+    async def _end_outputs(self) -> None:
+        """Send and write what is known by now."""
         otlp, self.otlp = self.otlp, None
         if otlp is not None:
             await asyncio.to_thread(otlp.stop, self.scrape())
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            await recording.end()
 
     async def uninstall(self, comm: Any = None) -> str:  # noqa: ARG002 (Dask's handlers get a comm)
         """Stop metering, on the workers too."""
         scheduler = self.scheduler
-        await self._end_push()
+        await self._end_outputs()
         self._remove()
         if scheduler.plugins.get(self.name) is self:
             await scheduler.unregister_scheduler_plugin(self.name)
@@ -254,6 +269,9 @@ class SchedulerMeter(SchedulerPlugin):
         otlp, self.otlp = self.otlp, None
         if otlp is not None:
             asyncio.get_running_loop().run_in_executor(None, otlp.stop)
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.abandon()
         self._tending.stop()
         self.history.stop()
         callbacks, handlers = self.scheduler.periodic_callbacks, self.scheduler.handlers
@@ -519,6 +537,17 @@ class SchedulerMeter(SchedulerPlugin):
             Have the workers tell first what they have not told yet, so that it is exact to this
             moment.
         """
+        snapshot = await self.thorough_snapshot(refresh)
+        return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
+
+    async def thorough_snapshot(self, refresh: bool) -> Snapshot:  # noqa: FBT001 (a NewsDesk's)
+        """Return everything, with all that has come folded in.
+
+        Parameters
+        ----------
+        refresh
+            As in `serve_snapshot`.
+        """
         if refresh:
             await self.fresh.get()
         # What comes meanwhile is for the next one: values may come for ever.
@@ -528,8 +557,7 @@ class SchedulerMeter(SchedulerPlugin):
             await asyncio.sleep(0)
         if self.steering.mode != "off":
             await self.outstanding.refresh(monotonic())
-        snapshot = await self.whole_snapshot()
-        return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
+        return await self.whole_snapshot()
 
 
 def _is_metered(scheduler: Any) -> bool:
