@@ -14,8 +14,9 @@ everything on it, over HTTP and its websocket, as a browser does, and takes the 
     page_ms           the part of it that the pages' own code runs on the loop, snapshot included
                       (median)
     work_ms           how long the work in another thread takes beside (median)
-    stall_ms          the longest that the loop stands still in a second with the page open (median)
-    idle_stall_ms     the same without a page: what the machine, and what goes on, add
+    turn_ms           the longest turn of the loop in a second with the page open, time of its
+                      thread (median)
+    idle_turn_ms      the same without a page: what goes on
     open_ms           what opening the page costs, once
     readers_left, callbacks_left, pages_left
                       pages that still read, updates made by callbacks that remain, and documents in
@@ -124,18 +125,27 @@ async def spent(seconds: float) -> float:
     return thread_time() - begun
 
 
-async def stalls(seconds: int) -> list[float]:
-    """Give the longest time for which the loop did not come round, in milliseconds a second."""
-    found = []
-    for _ in range(seconds):
-        longest, last = 0.0, perf_counter()
-        until = last + 1
-        while last < until:
-            await asyncio.sleep(0)
-            now = perf_counter()
-            longest, last = max(longest, now - last), now
-        found.append(longest * 1e3)
-    return found
+class Turns:
+    """How long each turn of the event loop takes its thread, in milliseconds."""
+
+    def __init__(self) -> None:
+        #: {second: its longest turn}
+        self._longest: dict[int, float] = {}
+        run = asyncio.Handle._run
+
+        def timed_run(handle: asyncio.Handle) -> None:
+            before = thread_time()
+            run(handle)
+            took, second = (thread_time() - before) * 1e3, int(monotonic())
+            self._longest[second] = max(took, self._longest.get(second, 0.0))
+
+        asyncio.Handle._run = timed_run
+
+    def take(self) -> float:
+        """Return the longest turn of a second (median), and begin anew."""
+        longest = statistics.median(self._longest.values())
+        self._longest.clear()
+        return longest
 
 
 class Watched:
@@ -214,8 +224,9 @@ async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict
     assert done >= 0.97 * tasks
     going_on = asyncio.ensure_future(go_on(meter, prefixes))
     gc.collect()
+    turns = Turns()
     without = await spent(seconds)
-    idle_stalls = await stalls(seconds)
+    idle_turn = turns.take()
 
     before = thread_time()
     reader = await asyncio.create_subprocess_exec(
@@ -230,7 +241,9 @@ async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict
     while watched.updates < 2:
         await asyncio.sleep(0.1)
     updates = watched.updates
+    turns.take()
     with_page = await spent(seconds)
+    turn = turns.take()
     updates = watched.updates - updates
     medians = {
         f"{what}_ms": statistics.median(taken[-updates:])
@@ -240,7 +253,6 @@ async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict
             ("work", watched.in_thread),
         )
     }
-    page_stalls = await stalls(seconds)
 
     reader.stdin.close()
     await reader.wait()
@@ -268,8 +280,8 @@ async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict
         "workers": workers,
         "update_ms": (with_page - without) / updates * 1e3,
         **medians,
-        "stall_ms": statistics.median(page_stalls),
-        "idle_stall_ms": statistics.median(idle_stalls),
+        "turn_ms": turn,
+        "idle_turn_ms": idle_turn,
         "open_ms": opening * 1e3,
         "updates": updates,
         "readers_left": readers,
@@ -302,8 +314,8 @@ def main() -> int:
         ("page_ms", "of it the pages' code"),
         ("snapshot_ms", "of that the snapshot"),
         ("work_ms", "work in another thread"),
-        ("stall_ms", "loop stalls, page open"),
-        ("idle_stall_ms", "loop stalls, no page"),
+        ("turn_ms", "longest turn, page open"),
+        ("idle_turn_ms", "longest turn, no page"),
         ("open_ms", "opening the page, once"),
     ):
         print(f"{what:<26}{found[name]:8.1f} ms")

@@ -33,6 +33,7 @@ from taskmeter.dashboard.panels.timeline import TimelinePanel
 from taskmeter.dashboard.panels.transfers import TransfersPanel
 from taskmeter.dashboard.snapshot_cache import INTERVAL_SECONDS, Feed
 from taskmeter.errors import contained, count_error
+from taskmeter.garbage import no_collection
 from taskmeter.views.figures.selection import Selection
 
 #: The pictures, in the order in which a page has them.
@@ -323,7 +324,8 @@ class Page:
         if self._ticking is None or selection is not self._selection:
             return
         try:
-            panel.show(update)
+            with no_collection():
+                panel.show(update)
         except Exception:  # noqa: BLE001 (a page must not hurt the scheduler)
             count_error(self._errors, "page")
 

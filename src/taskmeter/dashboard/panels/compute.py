@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from bokeh.models import LegendItem, Line, NumeralTickFormatter, VArea
+from bokeh.models import Line, NumeralTickFormatter, VArea
 
 from taskmeter.dashboard.panels.panel import Panel, Update
 from taskmeter.dashboard.panels.style import (
@@ -71,7 +71,12 @@ class ComputePanel(Panel):
             Line(x="at", y="capacity", line_color=GREY, line_width=2, line_dash="dashed"),
         )
         self._hover = hover(plot, [self._capacity], (), mode="vline", **time_of_day("at"))
-        self._legend = legend(plot, [("capacity", [self._capacity])], place="right")
+        entries = legend(
+            plot,
+            [("capacity", [self._capacity]), *(("", [area]) for area in reversed(self._areas))],
+            place="right",
+        )
+        self._entries = entries.items[:0:-1]
         self.plots = [plot, self._draw_band()]
         choose_time(plot, self.choose)
         self.lay_out(*self.plots)
@@ -134,14 +139,11 @@ class ComputePanel(Panel):
         if names == self._shown:
             return
         self._shown = names
-        items = [LegendItem(label={"value": "capacity"}, renderers=[self._capacity])]
-        for slot, area in enumerate(self._areas):
-            area.visible = slot < len(names)
-        for slot, name in reversed(list(enumerate(names))):
-            area = self._areas[slot]
-            area.glyph.fill_color = prefix_colour(name)
-            items.append(LegendItem(label={"value": label(name, 20)}, renderers=[area]))
-        self._legend.items = items
+        for slot, (area, entry) in enumerate(zip(self._areas, self._entries, strict=True)):
+            area.visible = entry.visible = slot < len(names)
+            if slot < len(names):
+                area.glyph.fill_color = prefix_colour(names[slot])
+                entry.label = {"value": label(names[slot], 20)}
         self._hover.tooltips = [
             ("at", "@at{custom}"),
             ("capacity", "@capacity{0.00}"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from bokeh.layouts import row
-from bokeh.models import LegendItem, Line, Quad, Scatter, Step
+from bokeh.models import Line, Quad, Scatter, Step
 
 from taskmeter.dashboard.panels.panel import Panel, Update
 from taskmeter.dashboard.panels.style import (
@@ -93,7 +93,6 @@ class DistributionPanel(Panel):
         self._action = select("duration of", (COMPUTE,), COMPUTE, width=165)
         self.controls = [self._action]
         self._fitted = _Fitted()
-        self._running = True
         self._bars = self.source("bars", *BAR_COLUMNS)
         self._survival = self.source("survival", "x", "share", "text")
         self._marks = self.source("marks", "x", "share", "text")
@@ -153,9 +152,8 @@ class DistributionPanel(Panel):
         )  # fmt: skip
         hover(plot, [seen], (("longer than", "@text"), ("share", "@share{0.00 %}")))
         hover(plot, [running], (("in flight for", "@text"), ("longer took", "@share{0.00 %}")))
-        self._items = [("attempts", [seen]), ("in flight", [running])]
-        self._fits = fits
-        self._legend = legend(plot, self._items, place="bottom_left")
+        items = [("attempts", [seen]), ("in flight", [running]), *(("", [fit]) for fit in fits)]
+        _, self._flying, *self._fits = legend(plot, items, place="bottom_left").items
         return plot
 
     def state(self) -> dict[str, Any]:
@@ -200,17 +198,13 @@ class DistributionPanel(Panel):
         known, fitted, colour = update.extra
         offer(self._action, known)
         self._histogram.glyph.fill_color = colour
-        running = bool(update.columns["marks"]["text"])
-        if self._fitted is not fitted or self._running is not running:
-            self._fitted, self._running = fitted, running
-            shown = self._items if running else self._items[:1]
-            shown = [*shown, *zip(
-                (fit.family for fit in fitted.families.fitted), ([line] for line in self._fits),
-                strict=False,
-            )]  # fmt: skip
-            self._legend.items = [
-                LegendItem(label={"value": text}, renderers=drawn) for text, drawn in shown
-            ]
+        self._fitted = fitted
+        self._flying.visible = bool(update.columns["marks"]["text"])
+        families = [fit.family for fit in fitted.families.fitted]
+        for place, entry in enumerate(self._fits):
+            entry.visible = place < len(families)
+            if entry.visible:
+                entry.label = {"value": families[place]}
 
 
 def _largest(every: Mapping[str, Distribution]) -> str:

@@ -77,7 +77,7 @@ def _row(row: RunningRow) -> str:
 
 
 def _text(text: str, kind: str = "") -> str:
-    shown = html.escape(short_name(text, 48) if text else "")
+    shown = html.escape(short_name(text, 30) if text else "")
     return f'<td class="{kind}" title="{html.escape(terminal_safe(text[:400]))}">{shown}</td>'
 
 

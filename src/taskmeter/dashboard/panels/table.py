@@ -43,7 +43,7 @@ _WRITERS: Final[Mapping[Any, str]] = {
 
 _NUMBER: Final = """
 <% const write = (tick) => {{ {write} }}
-const blank = isNaN(value) || ({blank} && value === 0) %>
+const blank = value < 0 || ({blank} && value === 0) %>
 <div style="text-align: right{style}"><%= blank ? "" : write(value) %></div>
 """
 
@@ -82,6 +82,8 @@ class TablePanel(Panel):
     table: ClassVar[Sequence[Column[Any]]]
     #: {title of a column: how wide it is}; others are as wide as numbers are.
     widths: ClassVar[Mapping[str, int]] = {}
+    #: Its rows have the colours of prefixes.
+    coloured: ClassVar[bool] = True
     #: What it says if there is no row.
     nothing: ClassVar[str]
 
@@ -132,7 +134,7 @@ class TablePanel(Panel):
 
     def _column(self, column: Column[Any]) -> TableColumn:
         number = column.write is not None
-        template = _COLOUR + _TEXT if column is self.table[0] else _TEXT
+        template = _COLOUR + _TEXT if column is self.table[0] and self.coloured else _TEXT
         if column.write is not None:
             template = _NUMBER.format(
                 write=_WRITERS.get(column.write, "return tick.toFixed(2)"),
@@ -211,8 +213,11 @@ def _values(column: Column[Any], kept: Sequence[Any], width: int) -> Any:
     """Return the numbers of a column, or its texts as far as there is room for them."""
     values = [column.value(r) for r in kept]
     if column.write is not None:
-        return np.array(values, dtype=np.float64)
-    room = max(8, round((width - _SWATCH) / _CHARACTER))
+        # below all figures, so that what is not known comes last of the largest
+        return np.nan_to_num(np.array(values, dtype=np.float64), nan=-1.0)
+    if column.right:
+        return values
+    room = round((width - _SWATCH) / _CHARACTER)
     return [label(value, room) if value else "" for value in map(str, values)]
 
 
@@ -222,7 +227,7 @@ def _colour(prefix: str) -> str:
 
 def _says_something(values: Any) -> bool:
     if isinstance(values, np.ndarray):
-        return bool(np.any(np.nan_to_num(values) != 0))
+        return bool(np.any(values > 0))
     return any(values)
 
 
@@ -323,6 +328,7 @@ class WorkersPanel(TablePanel):
         "prefixes elsewhere. A click on a row shows that worker alone on the whole page."
     )
     highlights = frozenset({"prefix", "worker", "span", "window"})
+    coloured = False
     table = WORKER_COLUMNS
     widths: ClassVar = {"worker": 190, "interval": 80}
     nothing = "There is no worker yet."
