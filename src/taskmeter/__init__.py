@@ -10,7 +10,7 @@ from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
 
 if TYPE_CHECKING:
-    from taskmeter.client.annotations import timeout
+    from taskmeter.client.annotations import duration, timeout
     from taskmeter.client.hedging import hedged_submit
     from taskmeter.client.progress import progress
 
@@ -19,6 +19,7 @@ __all__ = [
     "NotInstalled",
     "Snapshot",
     "__version__",
+    "duration",
     "hedged_submit",
     "install",
     "measure",
@@ -32,6 +33,7 @@ __all__ = [
 if not TYPE_CHECKING:
     #: {name: module} of what is imported when it is first used
     _LATER = {
+        "duration": "taskmeter.client.annotations",
         "hedged_submit": "taskmeter.client.hedging",
         "progress": "taskmeter.client.progress",
         "timeout": "taskmeter.client.annotations",
