@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from taskmeter.version import __version__
 
 if TYPE_CHECKING:
-    from taskmeter.client.annotations import timeout
+    from taskmeter.client.annotations import duration, timeout
     from taskmeter.client.api import NotInstalled, install, snapshot, uninstall
     from taskmeter.client.hedging import hedged_submit
     from taskmeter.client.measure import measure, report
@@ -20,6 +20,7 @@ __all__ = [
     "NotInstalled",
     "Snapshot",
     "__version__",
+    "duration",
     "hedged_submit",
     "history",
     "install",
@@ -38,6 +39,7 @@ if not TYPE_CHECKING:
         "Distribution": "taskmeter.distributions.distribution",
         "NotInstalled": "taskmeter.client.api",
         "Snapshot": "taskmeter.snapshots.snapshot",
+        "duration": "taskmeter.client.annotations",
         "hedged_submit": "taskmeter.client.hedging",
         "install": "taskmeter.client.api",
         "measure": "taskmeter.client.measure",

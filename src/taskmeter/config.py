@@ -62,6 +62,9 @@ class Settings:
     tracked_groups: int = DEFAULTS["tracked-groups"]
     tracked_pairs: int = DEFAULTS["tracked-pairs"]
     durations: str = DEFAULTS["durations"]
+    default_durations: Mapping[str, Any] = field(
+        default_factory=lambda: dict(DEFAULTS["default-durations"])
+    )
     bandwidth: bool = DEFAULTS["bandwidth"]
     timeouts: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULTS["timeouts"]))
     max_forecasts: int = DEFAULTS["max-forecasts"]

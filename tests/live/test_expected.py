@@ -11,6 +11,7 @@ import pytest
 from distributed import wait
 from real_clusters import Metered, metered_cluster, nap, wait_until
 
+import taskmeter
 from taskmeter.plugins.scheduler import duration_writer
 
 
@@ -126,3 +127,20 @@ def test_a_late_attempt_is_told_of_once(own_cluster):
     assert told.count("nap-1") == 1
     assert own_cluster.prefix("nap").late == 1
     client.cancel(late)
+
+
+def test_what_is_said_of_durations_counts_until_tasks_have_completed(cluster):
+    client = cluster.client
+    with taskmeter.duration("10 s", spread=1.5):
+        first = client.submit(nap, 1.5, key="slumber-1")
+        second = client.submit(nap, 0.1, first, key="rest-1")
+    wait_until(lambda: cluster.prefix("slumber") is not None, what="it runs")
+    wait_until(lambda: cluster.prefix("slumber").expected is not None, what="what is expected")
+    known = cluster.snapshot()
+    assert 9 < known.prefixes["slumber"].expected.seconds < 14
+    assert known.prefixes["slumber"].expected.completions == 0
+    assert not known.remaining.at_least
+    assert known.remaining.lower < 20 < known.remaining.upper
+    wait(second)
+    wait_until(lambda: cluster.prefix("slumber").expected.completions == 1, what="it completed")
+    assert cluster.prefix("slumber").expected.seconds < 8

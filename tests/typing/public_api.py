@@ -14,6 +14,7 @@ from taskmeter import (
     Distribution,
     NotInstalled,
     Snapshot,
+    duration,
     hedged_submit,
     install,
     measure,
@@ -34,7 +35,7 @@ def clusters(client: Client, path: Path) -> None:
     except NotInstalled as error:
         assert_type(str(error), str)
     report(client, path, title="A run")
-    with measure(client) as block, timeout("10x", then="retry"):
+    with measure(client) as block, duration("1 min"), timeout("10x", then="retry"):
         hedged_submit(client, divmod, 7, 2, retries=1, priority=2, resources={"GPU": 1.0})
     assert_type(block, measure)
     assert_type(block.snapshot, Snapshot)

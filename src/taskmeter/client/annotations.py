@@ -1,4 +1,4 @@
-"""What a client can tell of single tasks: how long they may run."""
+"""What a client can tell of tasks: how long they take, and how long they may run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,47 @@ from typing import cast
 
 import dask
 
+from taskmeter.estimation.hint import SPREAD, Hint
 from taskmeter.policies.timeouts import Limit
-from taskmeter.protocol.names import TIMEOUT_ANNOTATION
+from taskmeter.protocol.names import DURATION_ANNOTATION, TIMEOUT_ANNOTATION
+
+
+def duration(
+    typical: float | str | timedelta, *, spread: float = SPREAD
+) -> AbstractContextManager[None]:
+    """Say how long tasks take that are submitted in a ``with`` block, before any is known.
+
+    It holds for their prefixes: expected durations, the time that is left and late attempts go by
+    it until five have completed, each of which makes it count less. By setting it is
+    ``taskmeter.default-durations``; Dask's ``distributed.scheduler.default-task-durations`` counts
+    as well, with a spread of 4.
+
+    Parameters
+    ----------
+    typical
+        The median: seconds, a text such as ``"20 min"``, or a `datetime.timedelta`.
+    spread
+        The factor within which of that two thirds of all attempts are.
+
+    Raises
+    ------
+    ValueError
+        If a duration cannot be what was given.
+
+    Notes
+    -----
+    It is an annotation, ``dask.annotate(taskmeter_duration="20 min")``, which tasks that Dask fuses
+    may lose.
+
+    Examples
+    --------
+    >>> import taskmeter
+    >>> with taskmeter.duration("20 min", spread=3):  # doctest: +SKIP
+    ...     futures = client.map(train, seeds)
+    """
+    hint = Hint.of(typical, spread)
+    annotation = {DURATION_ANNOTATION: {"typical": hint.typical, "spread": hint.spread}}
+    return cast("AbstractContextManager[None]", dask.annotate(**annotation))
 
 
 def timeout(after: float | str | timedelta, *, then: str = "fail") -> AbstractContextManager[None]:

@@ -43,6 +43,8 @@ class Estimate:
 
     #: completions so far
     completions: int
+    #: as how many completions a hint counts; 0 without one, or when it is overruled
+    hinted: int
     #: completions that were looked at, of which each stands for one or more
     sampled: int
     running: int
@@ -66,6 +68,11 @@ class Estimate:
     log_std: float
     curve: Curve
     tail: Tail
+
+    @property
+    def known_by(self) -> int:
+        """Completions so far, and as how many a hint counts."""
+        return self.completions + self.hinted
 
     @property
     def last(self) -> float:
@@ -170,6 +177,7 @@ def estimate(
     cells: Cells,
     *,
     completions: int,
+    hinted: int,
     sampled: int,
     running: int,
     correlation: CorrelationTime,
@@ -180,7 +188,7 @@ def estimate(
     ----------
     cells
         The weights of the attempts looked at.
-    completions, sampled, running
+    completions, hinted, sampled, running
         As in `Estimate`.
     correlation
         Of completed durations, in the order of starts.
@@ -196,6 +204,7 @@ def estimate(
         mean = nan
     return Estimate(
         completions=completions,
+        hinted=hinted,
         sampled=sampled,
         running=running,
         effective=known.effective,

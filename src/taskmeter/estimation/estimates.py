@@ -11,6 +11,7 @@ import numpy as np
 
 from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.hint import Hint
 from taskmeter.estimation.in_flight import InFlightColumns, Rows
 from taskmeter.estimation.input_correlation import InputRanks
 from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
@@ -180,6 +181,12 @@ class Forecasts:
         """Take in what ended and look at what runs; return the attempts found to be late."""
         self.take(completed)
         return self.look(running, now)
+
+    def hint(self, name: str, hint: Hint) -> None:
+        """Note what is said of a prefix, which may be one of which nothing is known yet."""
+        prefix = self._prefix(name)
+        if prefix is not None and prefix.sample.hint != hint:
+            prefix.sample.hint, prefix.changed = hint, True
 
     def depart(self, worker: str) -> None:
         """Forget how quick a worker was, because it went away."""

@@ -70,11 +70,12 @@ def shrunk(estimate: Estimate, prior: Prior) -> Expectation:
     """
     if not estimate.mean >= 0:
         return prior.expectation()
-    if not prior.mean > 0:
+    # who gave a hint knows better than other prefixes
+    if estimate.hinted or not prior.mean > 0:
         return Expectation(mean=estimate.mean, standard_error=estimate.standard_error)
     between = prior.spread**2
-    # without a completion the mean is but a bound
-    own = log_variance(estimate) if estimate.completions else inf
+    # without a completion or a hint the mean is but a bound
+    own = log_variance(estimate) if estimate.known_by else inf
     share = between / (between + own)
     centre = share * log(max(estimate.mean, _SHORTEST)) + (1 - share) * log(prior.mean)
     mean = max(exp(centre), estimate.at_least)

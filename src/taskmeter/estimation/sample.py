@@ -12,7 +12,8 @@ from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.change_point import CERTAIN, FEWEST, most_probable_change
 from taskmeter.estimation.correlation_time import CorrelationTime, correlation_time
 from taskmeter.estimation.estimate import Estimate, estimate
-from taskmeter.estimation.usual import Usual, usual
+from taskmeter.estimation.hint import COUNTS, OVERRULED, Hint
+from taskmeter.estimation.usual import ENOUGH, Usual, usual, usual_by_hint
 from taskmeter.estimation.weighted_counts import cells
 
 #: after this many starts an attempt counts half
@@ -93,6 +94,8 @@ class Sample:
     """
 
     def __init__(self, half_life: float = HALF_LIFE) -> None:
+        #: what is said of durations before any are known
+        self.hint: Hint | None = None
         self._half_life = half_life
         self._rows = np.zeros(0, _ROW)
         self._pending: list[_Row] = []
@@ -193,14 +196,22 @@ class Sample:
         stands_for = np.concatenate([ended["weight"], own])
         weights = stands_for * np.exp2(-self._later(starts, counted) / self._half_life)
         weights[starts < self._since] *= _BEFORE_CHANGE
+        hinted, share = self._hinted()
         return estimate(
             cells(
-                np.concatenate([ended["seconds"], thinned.ages]),
-                np.concatenate([ended["completed"], np.zeros(own.size, np.bool_)]),
-                weights,
+                np.concatenate([hinted, ended["seconds"], thinned.ages]),
+                np.concatenate(
+                    [
+                        np.ones(hinted.size, np.bool_),
+                        ended["completed"],
+                        np.zeros(own.size, np.bool_),
+                    ]
+                ),
+                np.concatenate([np.full(hinted.size, share), weights]),
                 running=own.size,
             ),
             completions=round(self._completions),
+            hinted=COUNTS if hinted.size else 0,
             sampled=self.completed_rows,
             running=running.starts.size,
             correlation=self._correlation,
@@ -219,7 +230,20 @@ class Sample:
         """
         ended = self._ended()
         ended = ended[ended["completed"]]
+        if self.hint is not None and not ended.size >= ENOUGH:
+            return usual_by_hint(known, ended["seconds"], self.hint)
         return usual(known, ended["seconds"], ended["weight"], self._correlation)
+
+    def _hinted(self) -> tuple[Floats, float]:
+        """Return durations that stand for the hint, and how much each counts.
+
+        All of them together count as one attempt, the less the more have completed.
+        """
+        left = 1 - self.completed_rows / OVERRULED
+        if self.hint is None or left <= 0:
+            return np.zeros(0), 0.0
+        durations = self.hint.durations()
+        return durations, left / durations.size
 
     def _ended(self) -> NDArray[np.void]:
         if not self._pending:

@@ -157,12 +157,17 @@ def _late(
         cause=cause,
         hung=progress.still,
         because=(
-            f"it has run for {progress.age:.3g} s, where 99 % of attempts like the "
-            f"{usual.completions} completed ones take less than {usual.late_from:.3g} s"
-            f"{reason}{stands}"
+            f"it has run for {progress.age:.3g} s, where {_usually(usual)} take less than "
+            f"{usual.late_from:.3g} s{reason}{stands}"
         ),
         explained_until=explained_until,
     )
+
+
+def _usually(usual: Usual) -> str:
+    if usual.hinted:
+        return "99 % of attempts, by what was said of them,"
+    return f"99 % of attempts like the {usual.completions} completed ones"
 
 
 def _cause(

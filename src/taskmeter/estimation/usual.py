@@ -11,6 +11,7 @@ import numpy as np
 from taskmeter.distributions.grid import Floats
 from taskmeter.estimation.correlation_time import CorrelationTime
 from taskmeter.estimation.estimate import Estimate
+from taskmeter.estimation.hint import Hint
 
 #: an attempt is late when fewer completed ones than this took as long ...
 RARE: Final = 0.01
@@ -36,6 +37,15 @@ class Usual:
     #: the expected duration
     mean: float
     completions: int
+    #: a hint says so
+    hinted: bool = False
+
+
+def usual_by_hint(known: Estimate, seconds: Floats, hint: Hint) -> Usual:
+    """Return what a hint says is usual; nothing when a completed attempt contradicts it."""
+    holds = not seconds.size or float(seconds.max()) <= hint.p99
+    late_from = max(SHORTEST_LATE, hint.p99 / ALLOWANCE) if holds else inf
+    return Usual(late_from=late_from, mean=known.mean, completions=known.completions, hinted=True)
 
 
 def usual(known: Estimate, seconds: Floats, weights: Floats, correlation: CorrelationTime) -> Usual:

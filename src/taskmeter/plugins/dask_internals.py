@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import dask.config
-from dask.utils import key_split
+from dask.utils import key_split, parse_timedelta
 from distributed import scheduler as dask_scheduler
 from distributed.metrics import time
 from distributed.protocol import pickle
@@ -322,6 +322,12 @@ def expected_by_dask(scheduler: Any, prefix: str) -> float | None:
         return 2.0 * float(found.max_exec_time)
     unknown = getattr(scheduler, "UNKNOWN_TASK_DURATION", None)
     return None if unknown is None else float(unknown)
+
+
+def default_durations() -> dict[str, float]:
+    """Return ``{prefix: seconds}`` as Dask's configuration has it (``default-task-durations``)."""
+    configured = dask.config.get("distributed.scheduler.default-task-durations", None) or {}
+    return {prefix: float(parse_timedelta(value)) for prefix, value in configured.items()}
 
 
 def has_default_duration(prefix: str) -> bool:

@@ -271,7 +271,7 @@ def _grid(todo: ToDo, threads: int) -> Floats:
 
 
 def _mean(kind: Kind) -> float:
-    known = kind.estimate is not None and kind.estimate.completions > 0
+    known = kind.estimate is not None and kind.estimate.known_by > 0
     mean = kind.estimate.mean if known and kind.estimate is not None else kind.cost.mean
     return min(max(mean, _SHORTEST), _LONGEST) if isfinite(mean) else _LONGEST
 

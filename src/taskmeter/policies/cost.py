@@ -51,12 +51,12 @@ def cost(
         return _unseen(prior, unknown)
     if _is_led_by_late(estimate):
         return _of_completed(estimate)
-    if prior is None:
+    if prior is None or estimate.hinted:
         mean, error = estimate.mean, estimate.standard_error
     else:
         shared = shrunk(estimate, prior)
         mean, error = shared.mean, shared.standard_error
-    if estimate.completions == 0:
+    if estimate.known_by == 0:
         # running attempts give only a lower bound
         mean = max(mean, (1 + _AS_LONG_AGAIN) * estimate.at_least)
         error = mean
@@ -73,7 +73,7 @@ def residual(estimate: Estimate | None, age: float) -> float:
 
     Without a completion it is expected to last as long again (Lindy's law, a power law of index 2).
     """
-    if estimate is not None and estimate.completions > 0:
+    if estimate is not None and estimate.known_by > 0:
         left = estimate.residual(age)
         if left >= 0:
             return left

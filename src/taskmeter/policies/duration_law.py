@@ -99,7 +99,7 @@ def lifetime(
     above = np.minimum.accumulate(np.clip(known + added, 0.0, 1.0))
     # the curve alone counts a running attempt as a proof that attempts last as long
     seen = np.where(grid < estimate.last, known, 0.0)
-    exposed = max(estimate.effective, estimate.completions + estimate.running)
+    exposed = max(estimate.effective, estimate.known_by + estimate.running)
     return _of(grid, above, np.maximum(seen, fitted) * exposed)
 
 
@@ -142,7 +142,7 @@ def _hill(estimate: Estimate) -> float:
 
 def relative_error(estimate: Estimate | None, cost: Cost) -> float:
     """Return the standard deviation of the logarithm of the mean."""
-    if estimate is None or not estimate.completions:
+    if estimate is None or not estimate.known_by:
         mean, error = cost.mean, cost.standard_error
     else:
         mean, error = estimate.mean, estimate.standard_error

@@ -57,7 +57,7 @@ def _share_in_step(
     total, work, variance = sum(counts.values()), 0.0, 0.0
     for name in {*counts, *(one.prefix for one in running)}:
         estimate = kinds[name].estimate
-        if estimate is None or not estimate.completions or not estimate.mean > 0:
+        if estimate is None or not estimate.known_by or not estimate.mean > 0:
             return 0.0
         if estimate.variance >= estimate.mean**2:
             return 0.0

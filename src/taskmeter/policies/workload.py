@@ -22,8 +22,8 @@ class Kind:
 
     @property
     def completions(self) -> int:
-        """Completions that the cost was learned from."""
-        return self.shared_completions if self.estimate is None else self.estimate.completions
+        """Completions that the cost was learned from; a hint counts as some."""
+        return self.shared_completions if self.estimate is None else self.estimate.known_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,9 @@ SETTLE_OP: Final = "taskmeter_settle"
 
 # Annotations of tasks.
 
+#: How long attempts of its prefix take, by what somebody says.
+DURATION_ANNOTATION: Final = "taskmeter_duration"
+
 #: How long an attempt may run, and what then.
 TIMEOUT_ANNOTATION: Final = "taskmeter_timeout"
 

@@ -126,7 +126,7 @@ class DurationWriter:
             decision = write(
                 name,
                 expected,
-                completions=estimate.completions,
+                completions=estimate.known_by,
                 # the first time also what Dask has already: a heartbeat may reset it at any moment
                 dask_average=prefix.duration_average if prefix in self.means else -1.0,
                 configured=dask_internals.has_default_duration(name),

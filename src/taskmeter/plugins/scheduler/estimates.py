@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeAlias, cast
 
+from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.names import bounded
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Detail, Forecasts, Outlook
+from taskmeter.estimation.hint import SHORTEST, Hint
 from taskmeter.estimation.stragglers import Late
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.duration_writer import DurationWriter
 from taskmeter.protocol.message import Completion
-from taskmeter.protocol.names import EVENT_TOPIC
+from taskmeter.protocol.names import DURATION_ANNOTATION, EVENT_TOPIC
 from taskmeter.snapshots.expected import Expected, LateAttempt
 
 #: How often what ended is taken in.
@@ -26,6 +29,9 @@ MOST_ESTIMATES = 64
 
 #: ... and so many of them in a turn of the event loop.
 SLICE = 16
+
+#: Dask's own default durations are means for scheduling, and right within this factor.
+_DASK_SPREAD = 4.0
 
 #: An attempt whose CPU clock has not advanced for so long stands still.
 STILL_SECONDS = 5.0
@@ -50,6 +56,9 @@ class Forecasting:
         Is told of what is expected.
     wrapped
         Wraps what is called in each turn of the event loop, to time it and to count its errors.
+    hints
+        ``{prefix: what is said of its durations}``, as in the setting
+        ``taskmeter.default-durations``.
     """
 
     def __init__(
@@ -61,9 +70,15 @@ class Forecasting:
         max_prefixes: int,
         steering: DurationWriter,
         wrapped: Callable[[Turn], Turn],
+        hints: Mapping[str, Any],
     ) -> None:
         self.forecasts = Forecasts(max_prefixes=max_prefixes)
-        self.outlook = Outlook.of({})
+        known = {
+            prefix: Hint(typical=seconds, spread=_DASK_SPREAD)
+            for prefix, seconds in dask_internals.default_durations().items()
+            if seconds >= SHORTEST
+        }
+        self._hint({**known, **{prefix: Hint.of(value) for prefix, value in hints.items()}}, at)
         self.steering = steering
         #: late attempts so far, by prefix
         self.late_total: dict[str, int] = {}
@@ -102,6 +117,23 @@ class Forecasting:
                     weight=completion.weight,
                 )
             )
+
+    def update_graph(self, annotations: Mapping[str, Mapping[Key, Any]]) -> None:
+        """Note what the annotations of tasks that came say of their prefixes' durations."""
+        hints: dict[str, Any] = {}
+        for key, value in annotations.get(DURATION_ANNOTATION, {}).items():
+            task = self._scheduler.tasks.get(key)
+            if task is not None:
+                hints[task.group.prefix.name] = value
+        if not hints:
+            return
+        self._hint({prefix: Hint.of(value) for prefix, value in hints.items()}, self.now)
+
+    def _hint(self, hints: Mapping[str, Hint], now: float) -> None:
+        """Take in hints, so that they count at once."""
+        for prefix, hint in hints.items():
+            self.forecasts.hint(bounded(prefix), hint)
+        self.outlook = Outlook.of(self.forecasts.estimates(now))
 
     def forget(self) -> None:
         """Forget what completed, since nobody wants to know any more."""

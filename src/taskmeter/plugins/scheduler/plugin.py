@@ -152,6 +152,7 @@ class SchedulerMeter(SchedulerPlugin):
             wrapped=lambda turn: self.turns.timed(
                 "estimates", contained(self.errors, "forecasting", turn)
             ),
+            hints=settings.default_durations,
         )
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
@@ -333,6 +334,7 @@ class SchedulerMeter(SchedulerPlugin):
             return
         contained(self.errors, "update_graph", self.timeouts.update_graph)(kwargs["annotations"])
         if self.steering.mode != "off":
+            contained(self.errors, "hints", self.forecasting.update_graph)(kwargs["annotations"])
             contained(self.errors, "update_graph", self.outstanding.update_graph)(tasks)
 
     def restart(self, scheduler: Any) -> None:  # noqa: ARG002 (a SchedulerPlugin's signature)
