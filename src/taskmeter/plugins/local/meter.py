@@ -24,6 +24,7 @@ from taskmeter.plugins.local.pool import Pool
 from taskmeter.plugins.local.process_files import ProcessFiles
 from taskmeter.plugins.local.tasks import LocalTasks
 from taskmeter.plugins.local.timed_task import Told
+from taskmeter.snapshots.capacity import Capacity
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 
 #: What happened is taken in this often ...
@@ -112,7 +113,7 @@ class LocalMeter:
             predicting = contained(self.errors, "local forecast", self._forecast.update)
             predicting(now, self._account.nthreads)
             snapshot = self._read(now, at)
-            self._rings.add(self._export.look(snapshot))
+            self._rings.add(_capacity(self._export.look(snapshot)))
             return snapshot
 
     def moments(self, since: float | None = None) -> tuple[Moment, ...]:
@@ -171,3 +172,15 @@ class LocalMeter:
     def _status(self, pool: Pool, now: float) -> WorkerStatus:
         status = WorkerStatus(address=pool.address, name=pool.address, nthreads=pool.nthreads)
         return worker_status(self._account, status, now)
+
+
+def _capacity(exported: Snapshot) -> Capacity:
+    compute, idle = exported.seconds
+    return Capacity(
+        at=exported.at,
+        start=exported.start,
+        thread_seconds=exported.thread_seconds,
+        compute_seconds=compute,
+        idle_seconds=idle,
+        ended=sum(stats.ended for stats in exported.prefixes.values()),
+    )
