@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # Tests that start clusters, processes or browsers: one after the other. The others run in parallel.
 LIVE = tests/live tests/cli tests/pages
 
-.PHONY: demo test check docs grafana bench golden clean
+.PHONY: demo test check docs package grafana bench golden clean
 
 demo: $(VENV)/.demo  ## run a real workload under the live view
 	$(BIN)/taskmeter demo
@@ -26,6 +26,12 @@ check: $(VENV)/.check  ## lint, format, types, layers, and that the dashboards a
 
 docs: $(VENV)/.docs  ## build the documentation, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
+package: $(VENV)/.check  ## build the sdist and the wheel, and check them
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 grafana: $(VENV)/.check  ## rebuild the Grafana dashboards
 	$(BIN)/python dashboards/build.py
