@@ -10,6 +10,7 @@ from taskmeter.attempts.idle_reasons import STATES
 from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.attempts.names import bounded
 from taskmeter.attempts.running_sum import RunningSum
+from taskmeter.cluster.arrivals import Arrivals
 from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow, possible
 from taskmeter.cluster.computing import ComputingAttempts
 from taskmeter.cluster.distributions import Distributions
@@ -273,12 +274,16 @@ class ClusterAccount:
         if message.number > worker.number + 1 and worker.number:
             self.count("lost message")
             self._miss(worker, message, at)
+            worker.arrivals = Arrivals()
         worker.number, worker.received, worker.interval = message.number, at, interval
         version = "" if estimated else message.version
         if version != worker.version:
             self.versions[worker.version] -= 1
             self.versions[version] += 1
             worker.version = version
+        if not estimated:
+            sent = worker.arrivals.sent(message.elapsed_seconds, at)
+            at = max(worker.settled_at, sent)
         self._take_totals(worker, message)
         self._take_attempts(worker, message, at)
         if not estimated:
@@ -371,7 +376,7 @@ class ClusterAccount:
         worker.running.clear()
         if worker.meter:
             self._remember(worker.meter, None)
-        worker.meter, worker.number = message.meter, 0
+        worker.meter, worker.number, worker.arrivals = message.meter, 0, Arrivals()
         if estimated and not worker.estimated:
             # it never had a meter: the estimate counts from the moment that it joined
             self.idle.stop(worker.threads, worker.settled_at, worker.backlog)

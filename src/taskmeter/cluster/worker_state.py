@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.idle_reasons import EMPTY
+from taskmeter.cluster.arrivals import Arrivals
 from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.cluster.idle_sums import FREE, IdleSums
 from taskmeter.protocol.message import Failed, no_seconds
@@ -48,9 +49,9 @@ class WorkerState:
     """
 
     __slots__ = (
-        "address", "backlog", "earlier", "ended_compute", "estimated", "free_seconds", "held_back",
-        "interval", "joined", "meter", "nthreads", "number", "received", "running", "settled_at",
-        "sized", "threads", "version",
+        "address", "arrivals", "backlog", "earlier", "ended_compute", "estimated", "free_seconds",
+        "held_back", "interval", "joined", "meter", "nthreads", "number", "received", "running",
+        "settled_at", "sized", "threads", "version",
     )  # fmt: skip
 
     def __init__(self, address: str, nthreads: int, at: float, backlog: float) -> None:
@@ -64,7 +65,9 @@ class WorkerState:
         #: identity of its meter, and the number of its latest message; none yet
         self.meter = ""
         self.number = 0
-        #: when that came, and how many seconds until the next is expected
+        #: tells when its messages were sent
+        self.arrivals = Arrivals()
+        #: when the latest came, and how many seconds until the next is expected
         self.received: float | None = None
         self.interval = 0.0
         self.version = ""
