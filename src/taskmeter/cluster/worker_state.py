@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.idle_reasons import EMPTY
+from taskmeter.attempts.totals import Tally
 from taskmeter.cluster.attempts_in_flight import Attempt
+from taskmeter.cluster.costs import Share
 from taskmeter.cluster.idle_sums import FREE, IdleSums
 from taskmeter.protocol.message import Failed, no_seconds
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
 from taskmeter.snapshots.stats import COMPUTE
+
+#: Two clocks go apart by no more than this, as a share of the time.
+_CLOCK_DRIFT: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +55,9 @@ class WorkerState:
     """
 
     __slots__ = (
-        "address", "backlog", "earlier", "ended_compute", "estimated", "free_seconds", "held_back",
-        "interval", "joined", "meter", "nthreads", "number", "received", "running", "settled_at",
-        "sized", "threads", "version",
+        "address", "backlog", "clock", "earlier", "ended", "estimated", "free_seconds",
+        "held_back", "interval", "joined", "lag", "meter", "nthreads", "number", "received",
+        "running", "settled_at", "sized", "threads", "version",
     )  # fmt: skip
 
     def __init__(self, address: str, nthreads: int, at: float, backlog: float) -> None:
@@ -68,14 +75,16 @@ class WorkerState:
         self.received: float | None = None
         self.interval = 0.0
         self.version = ""
+        #: its meter's clock as of that message, and what this one was least ahead of it
+        self.clock, self.lag = 0.0, math.inf
         #: it has no meter; the scheduler estimates what it does
         self.estimated = False
         #: {state: threads} since `settled_at`: nothing, before it told
         self.threads: Mapping[str, float] = {**no_seconds(), EMPTY: float(nthreads)}
         #: {number: its attempt in flight}
         self.running: dict[int, Attempt] = {}
-        #: compute seconds of its attempts that ended
-        self.ended_compute = 0.0
+        #: totals of its attempts that ended
+        self.ended = Tally()
         #: {state: free thread seconds} up to `settled_at`, and how many of the empty ones were
         #: held back by the scheduler
         self.free_seconds = dict.fromkeys(FREE, 0.0)
@@ -83,7 +92,7 @@ class WorkerState:
 
     def compute(self, now: float) -> float:
         """Return its compute seconds up to an instant."""
-        return self.ended_compute + sum(a.used(now)[0] for a in self.running.values())
+        return self.ended.compute_seconds + sum(a.used(now)[0] for a in self.running.values())
 
     def thread_seconds(self, now: float) -> float:
         """Return its capacity up to an instant."""
@@ -98,6 +107,16 @@ class WorkerState:
         self.earlier += self.capacity(at)
         self.sized, self.nthreads = at, nthreads
         self.threads = {**no_seconds(), EMPTY: float(nthreads)}
+
+    def written_at(self, elapsed: float, at: float) -> float:
+        """Return when a message that came at `at` was written, on this clock.
+
+        Messages take their time on the way, the fastest ones least. So both clocks are compared by
+        those, or attempts of one thread would seem to overlap.
+        """
+        self.clock += elapsed
+        self.lag = min(at - self.clock, self.lag + _CLOCK_DRIFT * elapsed)
+        return self.clock + self.lag
 
     def settle(
         self, idle: IdleSums, at: float, threads: Mapping[str, float], *, rate: bool = True
@@ -136,6 +155,8 @@ class Booked:
         Seconds that were metered.
     failure
         The (prefix, exception) that it was counted under as a failure; None if it was not.
+    costs
+        What its cost was counted for.
     """
 
     prefix: str
@@ -145,6 +166,7 @@ class Booked:
     seceded: float
     cpu: float
     failure: tuple[str, str] | None = None
+    costs: Sequence[Share] = ()
 
     @property
     def outcome(self) -> str:
@@ -159,6 +181,22 @@ class Booked:
         return Series(FAILED_DURATION, self.prefix)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """An attempt that was counted as lost, until its worker tells better.
+
+    Parameters
+    ----------
+    used
+        Its (prefix, compute, seceded, CPU seconds).
+    costs
+        What its cost was counted for.
+    """
+
+    used: tuple[str, float, float, float]
+    costs: Sequence[Share] = ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Departed:
     """A worker that left, from which a last message may still come.
@@ -168,11 +206,11 @@ class Departed:
     number
         Of its latest message.
     lost
-        ``{number: (prefix, compute, seceded, cpu)}`` of attempts that were counted as lost.
+        ``{number: attempt}`` of those that were counted as lost.
     booked
         Ends that were counted by what the scheduler knew of them.
     """
 
     number: int
-    lost: dict[int, tuple[str, float, float, float]] = field(default_factory=dict)
+    lost: dict[int, Lost] = field(default_factory=dict)
     booked: list[Booked] = field(default_factory=list)
