@@ -84,6 +84,7 @@ class Settings:
     record_moments: int = DEFAULTS["record-moments"]
     record_keep: int = DEFAULTS["record-keep"]
     record_days: float = DEFAULTS["record-days"]
+    price_per_thread_hour: float | None = DEFAULTS["price-per-thread-hour"]
 
     @classmethod
     def from_dask(cls) -> Settings:
@@ -134,6 +135,7 @@ def allowed(name: str) -> str:
         f"such as {[1, 60, 3600][: rule.get('maxItems', 2)]}",
         "object": "a mapping",
         "path": "the path of a file or a folder",
+        "price": "a number above 0",
         "uri": "the address of a receiver, such as http://localhost:4318",
     }[_kind(rule)]
 
@@ -233,6 +235,10 @@ def _path(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the o
     return value or ""
 
 
+def _price(value: Any, rule: Mapping[str, Any]) -> float | None:
+    return None if value is None else _number(value, rule)
+
+
 def _bounds(value: Any, rule: Mapping[str, Any]) -> tuple[float, ...]:
     """Return bounds of buckets; the environment may have them as ``1, 60`` or ``60``.
 
@@ -261,4 +267,5 @@ _PARSERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "bounds": _bounds,
     "path": _path,
     "uri": _uri,
+    "price": _price,
 }

@@ -30,6 +30,11 @@ def terminal_safe(name: str) -> str:
     )
 
 
+def utf8_safe(text: str) -> str:
+    r"""Return text that can be encoded as UTF-8: lone surrogates become ``\udc80`` and the like."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def short_name(name: str, longest: int = LONGEST_NAME) -> str:
     """Return a name on one printable line of at most `longest` characters.
 

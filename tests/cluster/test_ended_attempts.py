@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,3 +66,18 @@ def test_the_account_tells_in_unix_time_where_and_how_an_attempt_ended():
     (attempt,) = account.ended.after()
     assert (attempt.start, attempt.seconds, attempt.outcome) == (1_006.0, 1.5, "failed")
     assert (attempt.worker, attempt.thread, attempt.run_id) == ("w", 2, 3)
+
+
+def test_attempts_of_one_thread_do_not_overlap_whatever_messages_take_on_the_way():
+    account = ClusterAccount()
+    account.join("w", 1, 0.0)
+    for number, delay in enumerate([0.01, 0.2, 0.0, 0.3, 0.1], 1):
+        told = Completion(prefix="p", key=f"k{number}", run_id=1, start_age=1.0, seconds=1.0)
+        message = Message(
+            meter="m", number=number, elapsed_seconds=1.0, samples=Samples(completions=(told,))
+        )
+        account.apply("w", message, number + delay)
+    attempts = account.ended.after()
+    for earlier, later in pairwise(attempts):
+        assert later.start >= earlier.start + earlier.seconds - 0.011
+    assert attempts[-1].start < 4.001

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from distributed import wait
+import dask
+import pytest
+from distributed import Client, get_worker, span, wait
 from real_clusters import nap, wait_until
 
 
@@ -100,3 +102,61 @@ def test_attempts_in_flight_know_their_thread_and_cancelled_ones_are_told(cluste
     ended = [a for a in snapshot.ended if a.prefix == "long"]
     assert [a.outcome for a in ended] == ["cancelled"] * 4
     assert all(a.weight == 1 and a.seconds > 1.4 for a in ended)
+
+
+def naps_of_a_worker(seconds, _, slow):
+    time.sleep(seconds * (6 if get_worker().address == slow else 1))
+
+
+def test_a_worker_that_is_six_times_as_slow_says_so_itself(cluster):
+    slow, fast = sorted(w.address for w in cluster.snapshot().workers)
+    wait(
+        [
+            cluster.client.submit(naps_of_a_worker, 0.02, n, slow, key=f"paced-{n}", workers=w)
+            for n, w in enumerate([slow] * 40 + [fast] * 240)
+        ]
+    )
+    wait_until(lambda: all(w.speed is not None for w in cluster.snapshot().workers))
+    workers = {w.address: w for w in cluster.settled().workers}
+    assert 3 < workers[slow].speed.low < workers[slow].speed.factor < workers[slow].speed.high < 9
+    assert workers[fast].speed.high < 1
+    assert workers[slow].durations.quantile(0.5) == pytest.approx(0.12, rel=0.2)
+    for worker in workers.values():
+        assert worker.attempts["ok"].count == worker.durations.count > 30
+        ended = sum(totals.seconds for totals in worker.attempts.values())
+        assert worker.compute_seconds == pytest.approx(ended)
+        assert 0 < worker.cpu_seconds < worker.compute_seconds
+
+
+def sized(number, seconds):
+    time.sleep(seconds)
+    if number < 0:
+        raise ValueError(number)
+    return bytes(100_000)
+
+
+def test_costs_are_told_by_span_client_and_annotation(cluster):
+    before = cluster.snapshot().costs
+    client, address = cluster.client, cluster.client.scheduler.address
+    with span("study", "load"), dask.annotate(project="apple"):
+        wait(client.map(sized, range(4), seconds=0.1, key=[f"spanned-{n}" for n in range(4)]))
+    with Client(address, name="other", set_as_default=False) as other:
+        failed = other.submit(sized, -1, 0.2, key="others-1")
+        wait([other.submit(sized, 1, 0.2, key="others-2"), failed])
+        others = other.id
+    after = cluster.settled()
+    costs = {
+        name: cost - before[name] if name in before else cost for name, cost in after.costs.items()
+    }
+    for name in (("span", "study/load"), ("annotation", "project=apple")):
+        assert costs[name].compute_seconds == pytest.approx(0.4, abs=0.1)
+        assert costs[name].wasted_seconds == 0
+        assert costs[name].output_bytes == pytest.approx(400_000, rel=0.01)
+    theirs = costs["client", others]
+    assert theirs.compute_seconds == pytest.approx(0.4, abs=0.1)
+    assert theirs.wasted_seconds == pytest.approx(0.2, abs=0.05)
+    assert costs["client", client.id].compute_seconds == pytest.approx(0.4, abs=0.1)
+    ended = sum(p.compute_seconds for p in after.prefixes.values())
+    for kind in ("span", "client"):
+        of_kind = sum(c.compute_seconds for (k, _), c in after.costs.items() if k == kind)
+        assert of_kind == pytest.approx(ended, rel=1e-3)

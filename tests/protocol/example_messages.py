@@ -19,9 +19,11 @@ from taskmeter.protocol.message import (
     Message,
     Samples,
     Slowest,
+    WorkCost,
 )
 from taskmeter.protocol.series import DURATION, MEASURES, Series
 from taskmeter.protocol.wire import pack_message
+from taskmeter.snapshots.costs import Cost
 
 names = st.text(st.characters(), max_size=20)
 seconds = st.floats(0, 1e10)
@@ -92,6 +94,21 @@ samples = st.builds(
             last_age=seconds,
         )
     ),
+    costs=tuples(
+        st.builds(
+            WorkCost,
+            group=names,
+            span_id=names,
+            annotation=names,
+            attempts=counts,
+            cost=st.builds(
+                Cost,
+                compute_seconds=seconds,
+                wasted_seconds=seconds,
+                output_bytes=st.floats(0, 1e18),
+            ),
+        )
+    ),
     invalid=counts,
 )
 levels = st.fixed_dictionaries(dict.fromkeys(STATES, seconds))
@@ -141,6 +158,7 @@ EXAMPLE = Message(
         slowest=(Slowest(prefix="p", key="k", seconds=2.0, age=1.0),),
         completions=(Completion(prefix="p", key="k", run_id=1, start_age=2.0, seconds=1.0),),
         failures=(Failed(prefix="p", exception="ValueError", message="m", key="k"),),
+        costs=(WorkCost(group="g", attempts=1, cost=Cost(compute_seconds=1.0)),),
     ),
     errors={"hook": 2},
 )
@@ -155,8 +173,8 @@ def comparable(message):
 #: the places of what a message is packed into
 (
     STARTED, ATTEMPT_STATES, ENDED, TOTALS, THREAD_SECONDS, THREADS, VALUES, DISTRIBUTIONS,
-    GROUPS, SLOWEST, COMPLETIONS, FAILURES, SAMPLES_INVALID, INVALID, ERRORS, VERSION,
-) = range(4, 20)  # fmt: skip
+    GROUPS, SLOWEST, COMPLETIONS, FAILURES, COSTS, SAMPLES_INVALID, INVALID, ERRORS, VERSION,
+) = range(4, 21)  # fmt: skip
 
 
 def plain(message=EXAMPLE):

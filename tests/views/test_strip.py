@@ -7,9 +7,10 @@ from dataclasses import replace
 from view_snapshots import snapshot, stats, timed
 
 from taskmeter.attempts.attempt import InFlight
+from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.snapshots.expected import LateAttempt, Remaining
 from taskmeter.snapshots.failure import Failure
-from taskmeter.snapshots.snapshot import Snapshot, WorkerSpeed, WorkerStatus
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.views.strip import Notice, busy_threads, strip
 
 

@@ -222,6 +222,8 @@ class AttemptLedger:
         self._running: dict[tuple[Key, int], _Running] = {}
         self._prefixes: set[str] = set()
         self._numbers = 0
+        #: compute seconds of the attempt that ended last
+        self.ended_compute = 0.0
         # what happened since `changes` was last called
         self._tallies: dict[str, Tally] = {}
         self._ended: list[int] = []
@@ -301,6 +303,7 @@ class AttemptLedger:
                 compute, seceded = self._corrected(attempt, event, length, seceded)
             else:
                 self._invalid += 1
+        self.ended_compute = compute
         self._tally(attempt.prefix).add(event.outcome, compute, seceded, attempt.cpu_seconds or 0.0)
         return length
 

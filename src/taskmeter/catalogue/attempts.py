@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Final
 
-from taskmeter.attempts.attempt import OUTCOMES
+from taskmeter.attempts.attempt import OTHER, OUTCOMES
 from taskmeter.catalogue.family import PREFIX, Family, Figures, Row, each_prefix
+from taskmeter.snapshots.costs import SPAN, Cost
 from taskmeter.snapshots.stats import PrefixStats
+from taskmeter.text import utf8_safe
+
+#: Spans that have series of their own; the others share ``__other__``.
+MOST_SPANS: Final = 100
 
 
 def _where_cpu_is_known(
@@ -51,6 +58,34 @@ def _oldest(figures: Figures) -> Iterator[Row]:
     for name, stats in figures.snapshot.prefixes.items():
         if stats.oldest_start is not None:
             yield (name,), stats.oldest_start
+
+
+def _failures(figures: Figures) -> Iterator[Row]:
+    prefixes = figures.snapshot.prefixes
+    sums: Counter[tuple[str, str]] = Counter()
+    for failure in figures.snapshot.failures:
+        prefix = utf8_safe(failure.prefix)
+        named = prefix in prefixes and prefix != OTHER
+        exception = utf8_safe(failure.exception) if named else OTHER
+        sums[prefix if named else OTHER, exception] += failure.count
+    yield from sums.items()
+
+
+def _of_spans(value: Callable[[Cost], float]) -> Callable[[Figures], Iterator[Row]]:
+    """Return the reader of a figure that each span has."""
+
+    def read(figures: Figures) -> Iterator[Row]:
+        sums: dict[str, list[float]] = {}
+        for (kind, name), cost in figures.snapshot.costs.items():
+            if kind == SPAN:
+                shown = utf8_safe(name)
+                if shown not in sums and len(sums) >= MOST_SPANS:
+                    shown = OTHER
+                sums.setdefault(shown, []).append(value(cost))
+        # correctly rounded, so that it never falls while the parts grow
+        yield from (((span,), math.fsum(values)) for span, values in sums.items())
+
+    return read
 
 
 #: What attempts cost, how they ended, and which are in flight.
@@ -150,6 +185,50 @@ ATTEMPTS: tuple[Family, ...] = (
         scopes=("scheduler",),
         read=_cluster_attempt_seconds,
         help="attempt_seconds_total of all prefixes {where}; see cluster_compute_seconds_total.",
+    ),
+    Family(
+        name="failures",
+        kind="counter",
+        labels=(PREFIX, "exception"),
+        scopes=("scheduler",),
+        read=_failures,
+        help=(
+            "Attempts that failed {where}, by the type of their exception. 20 types of a prefix "
+            "and 200 in all are told apart; the others are __other__, so that sums are exact."
+        ),
+    ),
+    Family(
+        name="span_compute_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=("span",),
+        scopes=("scheduler",),
+        read=_of_spans(lambda cost: cost.compute_seconds),
+        help=(
+            "Compute seconds of the attempts that ended {where}, by Dask's span. The first 100 "
+            "spans keep their name, the others share __other__."
+        ),
+    ),
+    Family(
+        name="span_wasted_seconds",
+        kind="counter",
+        unit="seconds",
+        labels=("span",),
+        scopes=("scheduler",),
+        read=_of_spans(lambda cost: cost.wasted_seconds),
+        help=(
+            "The part of span_compute_seconds_total whose attempts failed, were cancelled, "
+            "rescheduled or lost {where}."
+        ),
+    ),
+    Family(
+        name="span_output_bytes",
+        kind="counter",
+        unit="bytes",
+        labels=("span",),
+        scopes=("scheduler",),
+        read=_of_spans(lambda cost: cost.output_bytes),
+        help="Bytes of the results of a span's tasks {where}.",
     ),
     Family(
         name="recomputed_seconds",

@@ -20,7 +20,14 @@ from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.text import terminal_safe
 from taskmeter.views.tables.groups import GROUP_SORTS
 from taskmeter.views.tables.prefixes import DETAILED
-from taskmeter.views.terminal.tables import console, groups_view, stalled_view, transfers_view, view
+from taskmeter.views.terminal.tables import (
+    console,
+    costs_view,
+    groups_view,
+    stalled_view,
+    transfers_view,
+    view,
+)
 
 
 @click.command()
@@ -29,6 +36,7 @@ from taskmeter.views.terminal.tables import console, groups_view, stalled_view, 
 @click.option(
     "--groups", is_flag=True, help="A row a group: one operation on a collection, or one map."
 )
+@click.option("--costs", is_flag=True, help="What spans, clients and annotations cost.")
 @click.option("--transfers", is_flag=True, help="What went between workers, and how fast.")
 @click.option(
     "--stalled",
@@ -49,6 +57,7 @@ def snapshot(
     *,
     as_json: bool,
     groups: bool,
+    costs: bool,
     transfers: bool,
     stalled_seconds: float | None,
     rows: int,
@@ -93,10 +102,12 @@ def snapshot(
         paper.print(table, end="\n\n" if transfers else "\n")
     if transfers:
         paper.print(transfers_view(now, title=f"{title}, transfers", width=width, top=rows))
+    if costs:
+        paper.print(costs_view(now, title=f"{title}, costs", width=width, top=rows))
     if stalled_seconds is not None:
         of = f"{title}, stalled"
         paper.print(stalled_view(now, stalled_seconds, title=of, width=width, top=rows))
-    elif not (groups or transfers):
+    elif not (groups or transfers or costs):
         paper.print(
             view(
                 now,

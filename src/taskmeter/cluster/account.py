@@ -13,11 +13,12 @@ from taskmeter.attempts.running_sum import RunningSum
 from taskmeter.cluster.arrivals import Arrivals
 from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow, possible
 from taskmeter.cluster.computing import ComputingAttempts
+from taskmeter.cluster.costs import CostSums
 from taskmeter.cluster.distributions import Distributions
 from taskmeter.cluster.ended_attempts import MOST_ENDED, EndedAttempts
 from taskmeter.cluster.failures import Failures
 from taskmeter.cluster.idle_sums import IdleSums
-from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, WorkerState
+from taskmeter.cluster.worker_state import Booked, Departed, KnownEnd, Lost, WorkerState
 from taskmeter.protocol.message import Message
 from taskmeter.protocol.series import Series
 
@@ -83,6 +84,7 @@ class ClusterAccount:
         self.computing = ComputingAttempts()
         self.failures = Failures()
         self.ended = EndedAttempts(ended)
+        self.costs = CostSums()
         #: {meter that is gone: what may still come of it; None if nothing}
         self._departed: OrderedDict[str, Departed | None] = OrderedDict()
         self._thread_seconds = RunningSum()
@@ -182,6 +184,7 @@ class ClusterAccount:
                 seceded=seceded,
                 cpu=cpu,
                 failure=self._note_known_failure(worker.address, end),
+                costs=self.costs.end(end.key, compute, wasted=not end.ok),
             )
             self.ended.add(
                 prefix=booked.prefix,
@@ -202,15 +205,16 @@ class ClusterAccount:
             return None
         return self.failures.add(self.admit(end.prefix), end.failed, worker, end.at + self.epoch)
 
-    def _lose(
-        self, worker: WorkerState, attempt: Attempt, at: float
-    ) -> tuple[str, float, float, float]:
-        """Count an attempt as lost; return what `_add` was told of it."""
+    def _lose(self, worker: WorkerState, attempt: Attempt, at: float) -> Lost:
+        """Count an attempt as lost; return what was counted."""
         compute, seceded = attempt.used(at)
-        used = (attempt.prefix, compute, seceded, attempt.cpu_seconds or 0.0)
+        lost = Lost(
+            used=(attempt.prefix, compute, seceded, attempt.cpu_seconds or 0.0),
+            costs=self.costs.end(attempt.key, compute, wasted=True),
+        )
         self.computing.cut(attempt, at)
         self._drop(attempt)
-        self._add(worker, "lost", *used)
+        self._add(worker, "lost", *lost.used)
         self.ended.add(
             prefix=attempt.prefix,
             key=attempt.key,
@@ -221,7 +225,7 @@ class ClusterAccount:
             outcome="lost",
             thread=attempt.thread,
         )
-        return used
+        return lost
 
     def _remember(self, meter: str, departed: Departed | None) -> None:
         self._departed[meter] = departed
@@ -289,6 +293,7 @@ class ClusterAccount:
         if not estimated:
             self._take_threads(worker, message, at)
         self._take_samples(address, message, at, span)
+        self._take_ends(address, message, at)
         self.computing.columns.heard(address, at)
         self.heard = max(self.heard, at)
         return True
@@ -309,14 +314,19 @@ class ClusterAccount:
         for number in message.ended:
             lost = departed.lost.pop(number, None)
             if lost is not None:
-                self._add(None, "lost", *lost, times=-1)
+                self._add(None, "lost", *lost.used, times=-1)
+                self.costs.take_back(lost.costs, lost.used[1], wasted=True)
         states = {state.number: state for state in message.states}
         for start in message.started:
             if (state := states.get(start.number)) is not None:
                 used = (state.compute_seconds, state.seceded_seconds, state.cpu_seconds or 0.0)
-                departed.lost[start.number] = (self.admit(start.prefix), *used)
-                self._add(None, "lost", *departed.lost[start.number])
+                lost = departed.lost[start.number] = Lost(
+                    used=(self.admit(start.prefix), *used),
+                    costs=self.costs.end(start.key, state.compute_seconds, wasted=True),
+                )
+                self._add(None, "lost", *lost.used)
         self._take_samples(address, message, at, span)
+        self._take_ends(address, message, at)
         known = self._take_back(departed)
         for name, totals in message.totals.items():
             prefix = self.admit(name)
@@ -343,6 +353,7 @@ class ClusterAccount:
         for booked in departed.booked:
             used = (booked.compute, booked.seceded, booked.cpu)
             self._add(None, booked.outcome, booked.prefix, *used, times=-1)
+            self.costs.take_back(booked.costs, booked.compute, wasted=not booked.ok)
             lengths.setdefault(booked.series, []).append(booked.length)
             known[booked.prefix] = known.get(booked.prefix, 0) + booked.ok
         for series, values in lengths.items():
@@ -372,7 +383,8 @@ class ClusterAccount:
             for row in self._rows_of(attempt):
                 row.computing.settled += compute
                 row.seceding.settled += seceded
-            worker.ended_compute += compute
+            # without an outcome
+            worker.ended.compute_seconds += compute
         worker.running.clear()
         if worker.meter:
             self._remember(worker.meter, None)
@@ -394,7 +406,7 @@ class ClusterAccount:
             row = self.rows[self.admit(name)]
             row.changed = True
             row.tally.add_totals(totals)
-            worker.ended_compute += totals.compute_seconds
+            worker.ended.add_totals(totals)
             if worker.estimated:
                 self._unmetered_compute.tally.add_totals(totals)
 
@@ -470,6 +482,18 @@ class ClusterAccount:
         self.invalid += message.invalid + message.samples.invalid
         for where, times in message.errors.items():
             self.count(where, times)
+        self.distributions.take(
+            message.samples,
+            address,
+            at,
+            admit=self.admit,
+            span=span,
+            present=self.workers.__contains__,
+        )
+
+    def _take_ends(self, address: str, message: Message, at: float) -> None:
+        """Take in what is told of single attempts, in a message that was written at an instant."""
+        self.costs.take(message.samples.costs)
         unix = at + self.epoch
         for failed in message.samples.failures:
             self.failures.add(self.admit(failed.prefix), failed, address, unix)
@@ -485,14 +509,6 @@ class ClusterAccount:
                 thread=end.thread,
                 weight=end.weight,
             )
-        self.distributions.take(
-            message.samples,
-            address,
-            at,
-            admit=self.admit,
-            span=span,
-            present=self.workers.__contains__,
-        )
 
     # What the scheduler knows by itself
 
@@ -583,6 +599,8 @@ class ClusterAccount:
         row = self.rows[prefix]
         row.changed = True
         row.tally.add(outcome, compute, seceded, cpu, times=times)
+        if worker is not None:
+            worker.ended.add(outcome, compute, seceded, cpu, times=times)
         if worker is not None and worker.estimated:
             self._unmetered_compute.tally.add(outcome, compute, seceded, cpu, times=times)
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from taskmeter.attempts.attempt import AttemptTotals
 from taskmeter.cluster.monotone_seconds import MonotoneSeconds
+from taskmeter.snapshots.costs import Cost, Costs
 from taskmeter.snapshots.failure import Failure
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
@@ -33,6 +34,7 @@ class MonotoneExport:
         #: {state: worker seconds}
         self._worker_states: Mapping[str, float] = {}
         self._failures: tuple[Failure, ...] = ()
+        self._costs: Costs = {}
 
     def look(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot as it may be exported after all those before it.
@@ -49,6 +51,7 @@ class MonotoneExport:
                 activity_totals=dict(self._outside),
                 worker_state_seconds=dict(self._worker_states),
                 failures=self._failures,
+                costs=self._costs,
             )
         self._reported_at = snapshot.reported_at
         compute = self._seconds.grow(
@@ -62,6 +65,7 @@ class MonotoneExport:
         }
         self._outside = _highest_totals(snapshot.activity_totals, self._outside)
         self._worker_states = _highest(snapshot.worker_state_seconds, self._worker_states)
+        self._costs = _highest_costs(snapshot.costs, self._costs)
         self._failures = _highest_failures(snapshot.failures, self._failures)
         return replace(
             snapshot,
@@ -69,6 +73,7 @@ class MonotoneExport:
             failures=self._failures,
             thread_seconds=self._seconds.thread_seconds,
             idle_seconds=dict(self._seconds.idle),
+            costs=self._costs,
             activity_totals=self._outside,
             worker_state_seconds=self._worker_states,
         )
@@ -142,3 +147,10 @@ def _highest_failures(new: tuple[Failure, ...], shown: tuple[Failure, ...]) -> t
         for name, f in zip(counts, new, strict=True)
     ]
     return (*highest, *marks.values())
+
+
+def _highest_costs(new: Costs, shown: Costs) -> Costs:
+    nothing = Cost()
+    return {
+        name: new.get(name, nothing).highest(shown.get(name, nothing)) for name in {**shown, **new}
+    }

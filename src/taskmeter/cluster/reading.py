@@ -29,6 +29,7 @@ from taskmeter.cluster.distributions import Measured
 from taskmeter.cluster.scheduler_facts import SchedulerFacts
 from taskmeter.cluster.worker_state import WorkerState
 from taskmeter.distributions.distribution import Distribution
+from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.snapshots.capacity import Capacity
 from taskmeter.snapshots.ended import MOST_ENDED
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
@@ -164,6 +165,8 @@ def read(
         workers_left=facts.workers_left,
         late=facts.late,
         failures=account.failures.read(),
+        costs=account.costs.read(),
+        price_per_thread_hour=facts.price_per_thread_hour,
         ended=account.ended.after(most=MOST_ENDED) if details else (),
         remaining=facts.remaining,
         loop_turns=facts.loop_turns,
@@ -330,11 +333,19 @@ def in_flight(
         )
 
 
-def worker_status(account: ClusterAccount, status: WorkerStatus, now: float) -> WorkerStatus:
-    """Return how well a worker is metered, as the account knows; the rest as it is told."""
+def worker_status(
+    account: ClusterAccount,
+    status: WorkerStatus,
+    now: float,
+    *,
+    late: int = 0,
+    speed: WorkerSpeed | None = None,
+) -> WorkerStatus:
+    """Return what the account knows of a worker; the rest as it is told."""
     worker = account.workers.get(status.address)
     if worker is None or worker.estimated or worker.received is None:
         return status
+    totals, running = worker.ended.totals(), worker.running.values()
     return WorkerStatus(
         address=status.address,
         name=status.name,
@@ -345,6 +356,11 @@ def worker_status(account: ClusterAccount, status: WorkerStatus, now: float) -> 
         thread_seconds=worker.thread_seconds(now),
         compute_seconds=worker.compute(now),
         idle_seconds=worker_idle(account, worker, now),
+        attempts=totals.attempts,
+        cpu_seconds=totals.cpu_seconds + sum(a.cpu_seconds or 0.0 for a in running),
+        durations=account.distributions.of_worker(status.address),
+        late=late,
+        speed=speed,
     )
 
 

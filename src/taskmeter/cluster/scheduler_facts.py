@@ -34,6 +34,8 @@ class SchedulerFacts:
         As in `Snapshot`.
     transfer_model
         As in `Transfers`.
+    price_per_thread_hour
+        As in `Snapshot`.
     """
 
     errors: Mapping[str, int] = field(default_factory=dict)
@@ -51,3 +53,4 @@ class SchedulerFacts:
     remaining: Remaining | None = None
     loop_turns: Mapping[str, Distribution] = field(default_factory=dict)
     transfer_model: TransferModel | None = None
+    price_per_thread_hour: float | None = None

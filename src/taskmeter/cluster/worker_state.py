@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from taskmeter.attempts.attempt import Key
 from taskmeter.attempts.idle_reasons import EMPTY
+from taskmeter.attempts.totals import Tally
 from taskmeter.cluster.arrivals import Arrivals
 from taskmeter.cluster.attempts_in_flight import Attempt
+from taskmeter.cluster.costs import Share
 from taskmeter.cluster.idle_sums import FREE, IdleSums
 from taskmeter.protocol.message import Failed, no_seconds
 from taskmeter.protocol.series import DURATION, FAILED_DURATION, Series
@@ -49,7 +51,7 @@ class WorkerState:
     """
 
     __slots__ = (
-        "address", "arrivals", "backlog", "earlier", "ended_compute", "estimated", "free_seconds",
+        "address", "arrivals", "backlog", "earlier", "ended", "estimated", "free_seconds",
         "held_back", "interval", "joined", "meter", "nthreads", "number", "received", "running",
         "settled_at", "sized", "threads", "version",
     )  # fmt: skip
@@ -77,8 +79,8 @@ class WorkerState:
         self.threads: Mapping[str, float] = {**no_seconds(), EMPTY: float(nthreads)}
         #: {number: its attempt in flight}
         self.running: dict[int, Attempt] = {}
-        #: compute seconds of its attempts that ended
-        self.ended_compute = 0.0
+        #: totals of its attempts that ended
+        self.ended = Tally()
         #: {state: free thread seconds} up to `settled_at`, and how many of the empty ones were
         #: held back by the scheduler
         self.free_seconds = dict.fromkeys(FREE, 0.0)
@@ -86,7 +88,7 @@ class WorkerState:
 
     def compute(self, now: float) -> float:
         """Return its compute seconds up to an instant."""
-        return self.ended_compute + sum(a.used(now)[0] for a in self.running.values())
+        return self.ended.compute_seconds + sum(a.used(now)[0] for a in self.running.values())
 
     def thread_seconds(self, now: float) -> float:
         """Return its capacity up to an instant."""
@@ -139,6 +141,8 @@ class Booked:
         Seconds that were metered.
     failure
         The (prefix, exception) that it was counted under as a failure; None if it was not.
+    costs
+        What its cost was counted for.
     """
 
     prefix: str
@@ -148,6 +152,7 @@ class Booked:
     seceded: float
     cpu: float
     failure: tuple[str, str] | None = None
+    costs: Sequence[Share] = ()
 
     @property
     def outcome(self) -> str:
@@ -162,6 +167,22 @@ class Booked:
         return Series(FAILED_DURATION, self.prefix)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """An attempt that was counted as lost, until its worker tells better.
+
+    Parameters
+    ----------
+    used
+        Its (prefix, compute, seceded, CPU seconds).
+    costs
+        What its cost was counted for.
+    """
+
+    used: tuple[str, float, float, float]
+    costs: Sequence[Share] = ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Departed:
     """A worker that left, from which a last message may still come.
@@ -171,11 +192,11 @@ class Departed:
     number
         Of its latest message.
     lost
-        ``{number: (prefix, compute, seceded, cpu)}`` of attempts that were counted as lost.
+        ``{number: attempt}`` of those that were counted as lost.
     booked
         Ends that were counted by what the scheduler knew of them.
     """
 
     number: int
-    lost: dict[int, tuple[str, float, float, float]] = field(default_factory=dict)
+    lost: dict[int, Lost] = field(default_factory=dict)
     booked: list[Booked] = field(default_factory=list)

@@ -18,6 +18,7 @@ from taskmeter.estimation.pooling import Expectation, Prior, pooled, shrunk
 from taskmeter.estimation.sample import HALF_LIFE, Running, Sample
 from taskmeter.estimation.stragglers import Late, LateWatch, Progress
 from taskmeter.estimation.usual import Usual
+from taskmeter.estimation.worker_pace import RecentTasks, WorkerPaces
 from taskmeter.estimation.worker_speed import WorkerScores, scores
 
 #: So many completions of a prefix are all taken in at a time ...
@@ -84,13 +85,14 @@ _NO_DETAIL: Final = Detail()
 class _Prefix:
     """What is known of one prefix."""
 
-    __slots__ = ("changed", "estimate", "estimated_at", "inputs", "late", "running", "sample",
-                 "usual")  # fmt: skip
+    __slots__ = ("changed", "estimate", "estimated_at", "inputs", "late", "recent", "running",
+                 "sample", "usual")  # fmt: skip
 
     def __init__(self, half_life: float) -> None:
         self.sample = Sample(half_life)
         self.inputs = InputRanks()
         self.late = LateWatch()
+        self.recent = RecentTasks()
         #: what is usual, as of the last estimate
         self.usual = Usual(late_from=math.inf, mean=math.nan, completions=0)
         self.running = Running.none()
@@ -127,6 +129,7 @@ class Forecasts:
         self.half_life = half_life
         self.max_prefixes = max_prefixes
         self.workers = WorkerScores()
+        self.paces = WorkerPaces()
         #: how many ends were refused, because seconds or weight can't be
         self.invalid = 0
         self._prefixes: dict[str, _Prefix] = {}
@@ -191,6 +194,7 @@ class Forecasts:
     def depart(self, worker: str) -> None:
         """Forget how quick a worker was, because it went away."""
         self.workers.remove(worker)
+        self.paces.remove(worker)
 
     def _prefix(self, name: str) -> _Prefix | None:
         prefix = self._prefixes.get(name)
@@ -220,6 +224,7 @@ class Forecasts:
             prefix.sample.add(end.start, end.seconds, completed=end.ok, weight=weight)
             if end.ok:
                 ok.append(end)
+                self.paces.add(prefix.recent, end.worker, end.seconds)
                 if end.input_bytes is not None:
                     prefix.inputs.add(end.input_bytes, end.seconds)
         if prefix.estimate is not None and ok:

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 
 from taskmeter.attempts.attempt import OTHER
 from taskmeter.snapshots.stats import PrefixStats
-
-
-def utf8_safe(text: str) -> str:
-    r"""Return text that can be encoded as UTF-8: lone surrogates become ``\udc80`` and the like."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+from taskmeter.text import utf8_safe
 
 
 def fold(prefixes: Mapping[str, PrefixStats], cap: int) -> tuple[dict[str, PrefixStats], int]:

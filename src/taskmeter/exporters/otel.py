@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskmeter.distributions.distribution import Distribution
-from taskmeter.exporters.cardinality import utf8_safe
 from taskmeter.exporters.samples import Reading
+from taskmeter.text import utf8_safe
 from taskmeter.version import __version__
 
 try:

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 from taskmeter.catalogue import FAMILIES, Family, Figures
 from taskmeter.config import Settings
-from taskmeter.exporters.cardinality import fold, utf8_safe
+from taskmeter.exporters.cardinality import fold
 from taskmeter.exporters.prometheus import this_build
 from taskmeter.exporters.samples import read
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import utf8_safe
 
 logger = logging.getLogger("taskmeter")
 

@@ -15,12 +15,13 @@ from prometheus_client.core import Metric
 
 from taskmeter.catalogue import FAMILIES, Build, Family, Figures, Scope
 from taskmeter.config import Settings
-from taskmeter.exporters.cardinality import fold, utf8_safe
+from taskmeter.exporters.cardinality import fold
 from taskmeter.exporters.encoded_cache import Written
 from taskmeter.exporters.exposition import accepts_gzip, compress, negotiate
 from taskmeter.exporters.samples import Reading, added, read
 from taskmeter.protocol.message import PROTOCOL
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.text import utf8_safe
 from taskmeter.version import __version__
 
 _Written = TypeVar("_Written")

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from taskmeter.catalogue import Kind, Observed
-from taskmeter.exporters.cardinality import utf8_safe
 from taskmeter.exporters.classic import cumulative_rows, exemplar_place
 from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.native import native_fields
@@ -20,6 +19,7 @@ from taskmeter.exporters.samples import Reading
 from taskmeter.exporters.text import exemplar_key
 from taskmeter.exporters.varint import varint
 from taskmeter.snapshots.stats import SlowAttempt
+from taskmeter.text import utf8_safe
 
 #: ``{kind: MetricType}``; it has none for information, which is a gauge as in the text format.
 _TYPES: Mapping[Kind, int] = {"counter": 0, "gauge": 1, "info": 1, "histogram": 4}

@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from taskmeter.catalogue import Observed
-from taskmeter.exporters.cardinality import utf8_safe
 from taskmeter.exporters.classic import canonical, cumulative_rows, exemplar_place
 from taskmeter.exporters.encoded_cache import HistogramRow, Written
 from taskmeter.exporters.samples import Reading
 from taskmeter.snapshots.stats import SlowAttempt
+from taskmeter.text import utf8_safe
 
 #: OpenMetrics allows 128 characters for the names and values of an exemplar's labels; "key" is one.
 KEY_CHARACTERS = 128 - len("key")

@@ -13,6 +13,7 @@ from taskmeter.attempts.ledger import AttemptStart, AttemptState
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import Floats
 from taskmeter.protocol.series import TRANSFER_BYTES, TRANSFER_SECONDS, Series
+from taskmeter.snapshots.costs import Cost
 
 #: Number of the format. A peer with another number is counted, logged once and ignored.
 PROTOCOL: Final = 4
@@ -100,6 +101,27 @@ class Slowest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkCost:
+    """What attempts that ended cost: those of a group and span, or those with an annotation.
+
+    Parameters
+    ----------
+    group, span_id
+        As in `GroupActivity`; empty for an annotation.
+    annotation
+        Its ``key=value``; empty for a group.
+    attempts, cost
+        How many, and what they cost.
+    """
+
+    group: str = ""
+    span_id: str = ""
+    annotation: str = ""
+    attempts: int = 0
+    cost: Cost = Cost()  # noqa: RUF009 (immutable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """Attempts of a prefix that failed with one type of exception since the last message.
 
@@ -133,7 +155,7 @@ class Samples:
         ``{series: values}``, arrays of shape (n,), where there are few.
     distributions
         ``{series: distribution}``, where there are many.
-    groups, slowest, completions, failures
+    groups, slowest, completions, failures, costs
         Of the attempts that ended.
     invalid
         Values that cannot be, which are in none of these.
@@ -145,6 +167,7 @@ class Samples:
     slowest: tuple[Slowest, ...] = ()
     completions: tuple[Completion, ...] = ()
     failures: tuple[Failed, ...] = ()
+    costs: tuple[WorkCost, ...] = ()
     invalid: int = 0
 
     def transfers(self, most: int) -> Iterator[tuple[str, float, float]]:

@@ -23,6 +23,7 @@ from taskmeter.protocol.series import (
     overflow,
 )
 from taskmeter.protocol.validate import MOST_SECONDS, possible
+from taskmeter.protocol.work_costs import WorkCosts
 from taskmeter.snapshots.stats import COMPUTE
 
 #: Folding so many values costs a receiver as much as reading a distribution does.
@@ -71,6 +72,7 @@ class SampleBuffers:
         #: {prefix: attempts that ended since then}
         self._ended: dict[str, EndedSample] = {}
         self.failures = FailureBuffer()
+        self.costs = WorkCosts()
         # one for all calls of `take`, so that each draws other places
         self._dice = Dice()
         #: the first series that the latest `take` left
@@ -237,4 +239,5 @@ class SampleBuffers:
                 for completion in sample.completions(prefix, now)
             ),
             failures=self.failures.take(now),
+            costs=self.costs.take(),
         )

@@ -28,8 +28,10 @@ from taskmeter.protocol.message import (
     MessageError,
     Samples,
     Slowest,
+    WorkCost,
 )
 from taskmeter.protocol.series import MEASURES, Series
+from taskmeter.snapshots.costs import Cost
 from taskmeter.snapshots.progress import Progress
 from taskmeter.snapshots.snapshot import Snapshot
 
@@ -82,6 +84,11 @@ def pack_message(message: Message) -> bytes:
                 [f.prefix, f.exception, f.count, f.message, f.traceback, f.key, f.first_age,
                  f.last_age]
                 for f in samples.failures
+            ],
+            [
+                [w.group, w.span_id, w.annotation, w.attempts, w.cost.compute_seconds,
+                 w.cost.wasted_seconds, w.cost.output_bytes]
+                for w in samples.costs
             ],
             samples.invalid,
             message.invalid,
@@ -163,6 +170,7 @@ class _Reader:
         slowest: Any,
         completions: Any,
         failures: Any,
+        costs: Any,
         samples_invalid: Any,
         invalid: Any,
         errors: Any,
@@ -176,6 +184,7 @@ class _Reader:
             slowest=self._rows(slowest, _slowest),
             completions=self._rows(completions, _completion),
             failures=self._rows(failures, _failed),
+            costs=self._rows(costs, _cost),
             invalid=validate.count(samples_invalid),
         )
         return Message(
@@ -344,6 +353,28 @@ def _failed(
         key=validate.text(key),
         first_age=validate.seconds(first_age),
         last_age=validate.seconds(last_age),
+    )
+
+
+def _cost(
+    group: Any,
+    span_id: Any,
+    annotation: Any,
+    attempts: Any,
+    compute: Any,
+    wasted: Any,
+    output_bytes: Any,
+) -> WorkCost:
+    return WorkCost(
+        group=validate.text(group),
+        span_id=validate.text(span_id),
+        annotation=validate.text(annotation),
+        attempts=validate.count(attempts),
+        cost=Cost(
+            compute_seconds=validate.seconds(compute),
+            wasted_seconds=validate.seconds(wasted),
+            output_bytes=validate.number(output_bytes, validate.MOST_BYTES),
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, InFlight
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES
 from taskmeter.estimation.transfer_model import TransferModel
+from taskmeter.snapshots.costs import Cost
 from taskmeter.snapshots.ended import EndedAttempt
 from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
 from taskmeter.snapshots.failure import Failure
@@ -33,6 +34,7 @@ ROWS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Snapshot", "groups"): ("group",),
     ("Snapshot", "activities"): ("context", "activity"),
     ("Snapshot", "activity_totals"): ("context", "activity"),
+    ("Snapshot", "costs"): ("kind", "name"),
     ("Transfers", "pairs"): ("source", "destination"),
 }
 
@@ -117,6 +119,9 @@ def parts(data: Mapping[str, Any]) -> dict[str, Any]:
         "late": tuple(LateAttempt(**known(LateAttempt, row)) for row in data.get("late", ())),
         "failures": tuple(Failure(**known(Failure, row)) for row in data.get("failures", ())),
         "ended": tuple(EndedAttempt(**known(EndedAttempt, row)) for row in data.get("ended", ())),
+        "costs": {
+            (row["kind"], row["name"]): Cost(**known(Cost, row)) for row in data.get("costs", ())
+        },
         "remaining": _remaining(data.get("remaining")),
         "loop_turns": _distributions(data.get("loop_turns", {})),
         "activity_totals": {

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskmeter.attempts.attempt import OTHER
+from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.estimation.worker_speed import SLOW
 from taskmeter.snapshots.failure import Failure
-from taskmeter.snapshots.snapshot import Snapshot, WorkerSpeed, WorkerStatus
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.text import duration, percentage, short_name, shorten, terminal_safe
 from taskmeter.views.tables.running import RunningRow, running_table, worker_names
 from taskmeter.views.tables.time_left import left_line, time_left

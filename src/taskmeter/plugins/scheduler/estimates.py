@@ -15,6 +15,7 @@ from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Detail, Forecasts, Outlook
 from taskmeter.estimation.hint import SHORTEST, Hint
 from taskmeter.estimation.stragglers import Late
+from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.scheduler.duration_writer import DurationWriter
 from taskmeter.protocol.message import Completion
@@ -82,6 +83,8 @@ class Forecasting:
         self.steering = steering
         #: late attempts so far, by prefix
         self.late_total: dict[str, int] = {}
+        #: the same by worker
+        self.late_on: dict[str, int] = {}
         #: when a task last ended
         self.last_end = at
         self._scheduler = scheduler
@@ -142,6 +145,7 @@ class Forecasting:
     def depart(self, worker: str) -> None:
         """Note that a worker went away."""
         self.forecasts.depart(worker)
+        self.late_on.pop(worker, None)
 
     # Updating
 
@@ -197,6 +201,7 @@ class Forecasting:
         attempt = _attempt(late.attempt)
         prefix = attempt.prefix
         self.late_total[prefix] = self.late_total.get(prefix, 0) + 1
+        self.late_on[late.worker] = self.late_on.get(late.worker, 0) + 1
         self._scheduler.log_event(
             EVENT_TOPIC,
             {
@@ -236,6 +241,10 @@ class Forecasting:
             error_factor=ours,
             dask_error_factor=dask,
         )
+
+    def pace(self, worker: str) -> tuple[int, WorkerSpeed | None]:
+        """Return how many attempts were late on a worker, and how fast it is, if that is known."""
+        return self.late_on.get(worker, 0), self.forecasts.paces.speed(worker)
 
     def late_attempts(self) -> list[tuple[Attempt, Late]]:
         """Return the attempts that are late, those first that were the oldest when found."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.reading import Lists, in_flight, worker_status
+from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.plugins.scheduler.slices import sliced
 from taskmeter.snapshots.snapshot import WorkerStatus
 
@@ -35,14 +36,21 @@ class Lister:
         Tells what runs.
     record
         Is told the seconds of each slice.
+    pace
+        Gives how many attempts were late on a worker, and how fast it is.
     """
 
     def __init__(
-        self, scheduler: Any, account: ClusterAccount, record: Callable[[float], None]
+        self,
+        scheduler: Any,
+        account: ClusterAccount,
+        record: Callable[[float], None],
+        pace: Callable[[str], tuple[int, WorkerSpeed | None]],
     ) -> None:
         self._scheduler = scheduler
         self._account = account
         self._record = record
+        self._pace = pace
         #: {address: how a worker was when it was last looked at}
         self._statuses: dict[str, WorkerStatus] = {}
         #: the worker to go on with
@@ -109,4 +117,5 @@ class Lister:
 
     def _status(self, ws: Any, now: float) -> WorkerStatus:
         status = WorkerStatus(address=ws.address, name=str(ws.name), nthreads=ws.nthreads)
-        return worker_status(self._account, status, now)
+        late, speed = self._pace(ws.address)
+        return worker_status(self._account, status, now, late=late, speed=speed)

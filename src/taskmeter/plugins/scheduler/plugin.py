@@ -35,6 +35,7 @@ from taskmeter.plugins.scheduler.history import History
 from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.news import NewsDesk
+from taskmeter.plugins.scheduler.origins import TaskOrigins
 from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.recording import SchedulerRecording, start_recording
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
@@ -135,8 +136,10 @@ class SchedulerMeter(SchedulerPlugin):
             stalled_seconds=settings.stalled_seconds,
         )
         self.account.epoch = self.began - now
+        self.origins = TaskOrigins(scheduler)
+        self.account.costs.origins = self.origins
+        self._price = settings.price_per_thread_hour
         self.turns = LoopTurns()
-        self._lister = Lister(scheduler, self.account, self.turns.recorder("snapshot"))
         self._stamped = settings.timestamps
         #: the instant of the latest message, on the monotonic clock and in Unix time
         self._stamp: tuple[float, float] = (now, self.began)
@@ -153,6 +156,9 @@ class SchedulerMeter(SchedulerPlugin):
                 "estimates", contained(self.errors, "forecasting", turn)
             ),
             hints=settings.default_durations,
+        )
+        self._lister = Lister(
+            scheduler, self.account, self.turns.recorder("snapshot"), self.forecasting.pace
         )
         self.outstanding = RemainingWork(
             scheduler, self.account, self.forecasting, errors=self.errors
@@ -328,10 +334,18 @@ class SchedulerMeter(SchedulerPlugin):
             contained(self.errors, "log_event", self.transits.workers.note)(topic, msg)
             contained(self.errors, "log_event", self.transits.workers.look)(monotonic())
 
-    def update_graph(self, scheduler: Any, *, tasks: Any, **kwargs: Any) -> None:  # noqa: ARG002
+    def update_graph(
+        self,
+        scheduler: Any,  # noqa: ARG002 (a SchedulerPlugin's signature)
+        *,
+        tasks: Any,
+        client: Any = "",
+        **kwargs: Any,
+    ) -> None:
         """Note that a graph came."""
         if self._receiver is None:
             return
+        contained(self.errors, "origins", self.origins.update_graph)(str(client), tasks)
         contained(self.errors, "update_graph", self.timeouts.update_graph)(kwargs["annotations"])
         if self.steering.mode != "off":
             contained(self.errors, "hints", self.forecasting.update_graph)(kwargs["annotations"])
@@ -517,6 +531,7 @@ class SchedulerMeter(SchedulerPlugin):
             late=self.forecasting.late(),
             remaining=self.outstanding.latest,
             loop_turns=self.turns.read(),
+            price_per_thread_hour=self._price,
             transfer_model=contained(self.errors, "transfers", self.transferring.model)(now),
         )
 

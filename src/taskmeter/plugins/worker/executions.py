@@ -30,8 +30,8 @@ class Execution:
     """Where an attempt in flight stands in Dask's own records."""
 
     __slots__ = (
-        "begun", "earlier", "executor", "hooked", "hooked_wall", "key", "outcome", "prefix",
-        "run_id", "seceded", "thread",
+        "annotations", "begun", "earlier", "executor", "hooked", "hooked_wall", "key", "outcome",
+        "prefix", "run_id", "seceded", "span_id", "thread",
     )  # fmt: skip
 
     def __init__(self, task: Any, now: float) -> None:
@@ -48,6 +48,9 @@ class Execution:
         self.begun = False
         #: it has left the thread pool at some time
         self.seceded = False
+        #: what it is for
+        self.annotations = task.annotations
+        self.span_id = dask_internals.span_id(task)
         #: number of the thread that runs it
         self.thread = NO_THREAD
         #: how it ended, once it has
@@ -233,4 +236,7 @@ class Executions:
                 thread=ended.thread,
                 seceded=ended.seceded,
                 told=told,
+                span_id=ended.span_id,
+                annotations=ended.annotations,
+                compute_seconds=self._ledger.ended_compute,
             )

@@ -136,6 +136,9 @@ class Recording:
         thread: int = NO_THREAD,
         seceded: bool = False,
         told: bool = False,
+        span_id: str = "",
+        annotations: Mapping[Any, Any] | None = None,
+        compute_seconds: float = 0.0,
     ) -> None:
         """Record what is known of an attempt that ended.
 
@@ -157,6 +160,10 @@ class Recording:
             It left the thread pool before.
         told
             The scheduler was told of it while it ran.
+        span_id, annotations
+            What it was for.
+        compute_seconds
+            What it cost.
         """
         ok = outcome == "ok"
         if seceded and ok:
@@ -167,19 +174,29 @@ class Recording:
                     self.samples.record(Series(DURATION, prefix, action), took)
             if outcome == "failed":
                 self.samples.failures.add(failed(task, key, prefix), stop)
+        group = bounded(dask_internals.group_of(key))
+        output_bytes = dask_internals.output_bytes(task) if ok else None
+        self.samples.costs.add(
+            group=group,
+            span_id=span_id,
+            annotations=annotations,
+            compute_seconds=compute_seconds,
+            wasted=not ok,
+            output_bytes=output_bytes or 0.0,
+        )
         look = task is not None and seconds >= LOOK_AT_INPUTS
         self.samples.attempt(
             key=key,
             run_id=run_id,
             prefix=prefix,
-            group=bounded(dask_internals.group_of(key)),
-            span_id=dask_internals.span_id(task),
+            group=group,
+            span_id=span_id,
             start=start,
             stop=stop,
             seconds=seconds,
             outcome=outcome,
             thread=thread,
-            output_bytes=dask_internals.output_bytes(task) if ok else None,
+            output_bytes=output_bytes,
             input_bytes=dask_internals.input_bytes(task) if look else None,
             seceded=seceded,
             told=told,

@@ -10,6 +10,7 @@ from taskmeter.snapshots.stats import ActivityTotals
 from taskmeter.text import size
 from taskmeter.views.html.table import Table, table
 from taskmeter.views.tables.column import Column, counts, seconds
+from taskmeter.views.tables.costs import COST_COLUMNS, cost_rows
 from taskmeter.views.tables.failures import FAILURE_COLUMNS, failure_rows
 from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
 from taskmeter.views.tables.prefixes import DETAILED, needed, rows
@@ -33,6 +34,7 @@ def tables(snapshot: Snapshot) -> dict[str, Table]:
         table("groups", "groups", GROUP_COLUMNS, groups),
         table("workers", "workers", WORKER_COLUMNS, worker_rows(snapshot)[:MOST_ROWS]),
         table("failures", "kinds of failures", FAILURE_COLUMNS, failure_rows(snapshot)),
+        table("costs", "names", COST_COLUMNS, cost_rows(snapshot)[:MOST_ROWS]),
         table("running", "attempts", RUNNING_COLUMNS, running),
         table("transfers", "pairs", PAIR_COLUMNS, pairs),
         table("activities", "activities", _ACTIVITIES, activities),

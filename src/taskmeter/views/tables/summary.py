@@ -13,6 +13,7 @@ from taskmeter.snapshots.stats import COMPUTE
 from taskmeter.text import duration, percentage
 from taskmeter.views.strip import many, named
 from taskmeter.views.tables.capacity import idle_parts, wasted_seconds
+from taskmeter.views.tables.costs import price_line
 
 #: Reasons to be idle that are named; the others are added up.
 _REASONS = 3
@@ -32,7 +33,7 @@ def sentences(snapshot: Snapshot) -> tuple[str, ...]:
 
     Percentages of capacity are of its thread seconds, those of waste of its compute seconds.
     """
-    parts = [_capacity]
+    parts = [_capacity, price_line]
     if snapshot.prefixes:
         parts += [_costliest, _slowest, _stragglers, _waste, _recomputed]
         parts += [_cpu, _running]

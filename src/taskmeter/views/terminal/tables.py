@@ -17,6 +17,7 @@ from taskmeter.text import duration, short_name
 from taskmeter.views.strip import BAD, PLAIN, WARNING, busy_threads, strip
 from taskmeter.views.tables.capacity import capacity_line, waste_line
 from taskmeter.views.tables.column import Column, fitting
+from taskmeter.views.tables.costs import COST_COLUMNS, cost_rows, price_line
 from taskmeter.views.tables.course import course_line
 from taskmeter.views.tables.groups import GROUP_COLUMNS, group_rows
 from taskmeter.views.tables.prefixes import COLUMNS, REST, Row, needed, rows
@@ -220,6 +221,17 @@ def groups_view(
     if not shown:
         return Group(_title(title), Text("No task of any group has ended yet."))
     return Group(_title(title), Text(""), *_first(shown, GROUP_COLUMNS, width, top, "Groups"))
+
+
+def costs_view(snapshot: Snapshot, *, title: str, width: int, top: int | None = None) -> Group:
+    """Return a title and a table of costs by span, client and annotation; parameters as `view`."""
+    shown = cost_rows(snapshot)
+    if not shown:
+        return Group(_title(title), Text("No task has ended yet."))
+    parts: list[Any] = [_title(title)]
+    if price_line(snapshot):
+        parts.append(Text(price_line(snapshot)))
+    return Group(*parts, Text(""), *_first(shown, COST_COLUMNS, width, top, "Names"))
 
 
 def transfers_view(snapshot: Snapshot, *, title: str, width: int, top: int | None = None) -> Group:
