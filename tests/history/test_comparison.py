@@ -192,3 +192,4 @@ def test_a_comparison_knows_by_the_attempts_of_both_runs(rng: np.random.Generato
     assert known.workers_known
     assert not known.changes[0].mean.certain
     assert not unknown.workers_known
+    assert (known.neighbours_unknown, unknown.neighbours_unknown) == (0, 1)

@@ -126,6 +126,7 @@ def _everything(found: Comparison, fail_above: float | None) -> dict[str, Any]:
         "chance": found.chance,
         "noise": found.noise,
         "workers_known": found.workers_known,
+        "neighbours_unknown": found.neighbours_unknown,
         "fail_above": fail_above,
         "failed": [] if limit is None else [change.prefix for change in found.slower_than(limit)],
         "runs": [

@@ -146,6 +146,8 @@ class Comparison:
     workers_known
         Whether it is known how much tasks of one worker, and neighbours in time, resemble each
         other. If not, they count as independent, and intervals may be too short.
+    neighbours_unknown
+        Prefixes with too few attempts in the snapshots to tell whether they come in runs.
     """
 
     before: Snapshot
@@ -154,6 +156,7 @@ class Comparison:
     noise: float
     chance: float
     workers_known: bool
+    neighbours_unknown: int
 
     def slower_than(self, times: float) -> tuple[PrefixChange, ...]:
         """Return the prefixes of which it is certain that they take so many times as long."""
@@ -200,6 +203,7 @@ def compare(
         noise=noise,
         chance=chance,
         workers_known=all(of.known for of in alike),
+        neighbours_unknown=sum(not all(name in of.prefixes for of in alike) for name in pairs),
     )
 
 

@@ -115,6 +115,11 @@ def sentences(found: Comparison, fail_above: float | None = None) -> list[str]:
             "These files do not tell how much tasks of one worker resemble each other, so tasks "
             "count as independent: where some workers are slow, the intervals are too short."
         )
+    elif found.neighbours_unknown:
+        said.append(
+            f"Of {found.neighbours_unknown:,} prefixes, too few attempts are known to tell whether "
+            "they come in runs of alike ones: where they do, the intervals are too short."
+        )
     return said
 
 
