@@ -53,7 +53,7 @@ if not TYPE_CHECKING:
     # A package sets its name here when it is first imported: it must be before the function is.
     import_module("taskmeter.history")
 
-    def history(path):
+    def history(path: "str | os.PathLike[str]") -> "RecordedRun | RecordedRuns":  # noqa: F821 (as in its own module)
         """Return a recording: see `taskmeter.history.frames.history`."""
         return import_module("taskmeter.history.frames").history(path)
 

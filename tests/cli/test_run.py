@@ -72,7 +72,7 @@ def test_a_script_without_a_cluster_computes_in_this_process(tmp_path: Path) -> 
     options = ("--scheduler", "threads", "--threads", "2", "--report", "run.html")
     result = execute("run", *options, path.name, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (3, "30 True\n"), result.stderr
-    assert "1 worker | 2 threads" in result.stderr
+    assert re.search(r"of 2 \| 1 worker", result.stderr)
     assert reported(result.stderr, "double")["ok"] == "6"
     assert "double" in (tmp_path / "run.html").read_text("utf-8")
 
@@ -212,7 +212,7 @@ def test_a_cluster_that_the_script_makes_for_itself_is_shown(tmp_path: Path) -> 
     assert result.returncode == 0, result.stderr
     assert result.stdout == "36\n"
     assert "ran on its own cluster" in result.stderr
-    assert "1 worker | 3 threads" in result.stderr
+    assert re.search(r"of 3 \| 1 worker", result.stderr)
     assert reported(result.stderr, "nap")["ok"] == "9"
 
 
