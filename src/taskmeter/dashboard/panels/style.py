@@ -103,7 +103,8 @@ return date.toLocaleTimeString([], step < 60 ? {...format, second: "2-digit"} : 
 
 #: Ticks whose labels have room side by side.
 _ROOM: Final = """
-const room = Math.max(2, Math.floor((plot.inner_width || 400) / 62))
+const width = plot.properties.inner_width.is_unset ? 400 : plot.inner_width
+const room = Math.max(2, Math.floor(width / 62))
 """
 
 #: Puts the ticks of an axis of instants at round times where the reader is.
