@@ -42,6 +42,9 @@ bench: $(VENV)/.bench prometheus  ## every benchmark, one after the other
 golden: $(VENV)/.test  ## rewrite the golden files of the text formats
 	$(BIN)/python -m pytest tests/exporters --rewrite-golden
 
+pictures: $(VENV)/.test chromium  ## make the pictures of README and docs anew, from the demo
+	$(BIN)/python docs/pictures.py
+
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest
 

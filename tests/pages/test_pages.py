@@ -23,11 +23,13 @@ from typing import Any
 
 import dask
 import pytest
-from distributed import Client, LocalCluster
+from click.testing import CliRunner
+from distributed import Client, LocalCluster, get_worker
 from playwright import sync_api as playwright
 from tornado.ioloop import PeriodicCallback
 
 import taskmeter
+from taskmeter.cli.main import main
 from taskmeter.dashboard import mount as taskmeter_pages
 from taskmeter.snapshots.stats import COMPUTE
 
@@ -43,6 +45,7 @@ IMAGE = 'b"><img src=x onerror=window.pwned=1>'
 MATHS = r"c$$\alpha$$"
 ENDED = {"load": 60, "clean": 60, SCRIPT: 8, IMAGE: 8, MATHS: 8}
 LONG = "train"
+BROKEN = "broken"
 #: A session ends so soon after its page was closed.
 SOON = {"allow_websocket_origin": ["*"], "check_unused_sessions_milliseconds": 100,
         "keep_alive_milliseconds": 500, "unused_session_lifetime_milliseconds": 500}  # fmt: skip
@@ -59,6 +62,14 @@ def wait_until(condition: Callable[[], Any], timeout: float = 30.0, what: str = 
 def nap(seconds: float, *inputs: Any) -> bytes:
     time.sleep(seconds)
     return b"x" * 50_000
+
+
+def fail() -> None:
+    raise ValueError("no such <bucket>")
+
+
+def uneven() -> None:
+    time.sleep(0.3 if get_worker().name == 1 else 0.05)
 
 
 class Dashboard:
@@ -103,6 +114,9 @@ def dashboard() -> Iterator[Dashboard]:
         wait_until(lambda: all(f.done() for f in first), what="tasks are done")
         kept = found.submit("join", 6, 0.01, *first[:20])
         wait_until(lambda: all(f.done() for f in kept), what="joins are done")
+        bad = [client.submit(fail, key=f"{BROKEN}-{n}") for n in range(3)]
+        bad += [client.submit(uneven, key=f"uneven-{n}") for n in range(120)]
+        wait_until(lambda: all(f.done() for f in bad), what="one worker is slow")
         kept += found.submit(LONG, 3, 600.0)
         wait_until(lambda: taskmeter.snapshot(client).executing == 3, what="three run")
         yield found
@@ -203,10 +217,8 @@ def test_the_overview_fits_and_shows_every_picture(visit, width, scheme, tmp_pat
 def test_every_picture_has_a_page_of_its_own(visit, name, tmp_path):
     page = visit(f"individual-taskmeter-{name}")
     assert page.title() == "Dask: taskmeter"
-    if name in {"prefixes", "workers"}:
+    if name in {"prefixes", "workers", "failures"}:
         page.locator(".slick-row").first.wait_for()
-    elif name == "failures":
-        page.get_by_text("No attempt has failed").wait_for()
     elif name == "running":
         page.locator("td", has_text=LONG).first.wait_for()
     else:
@@ -397,6 +409,25 @@ def test_a_hidden_page_costs_nothing(visit, dashboard):
     page.evaluate(hide, False)
     wait_until(lambda: dashboard.readers == 1, what="it reads again")
     wait_until(lambda: column(page, "rates", "at"), what="new rates")
+
+
+def test_what_is_wrong_is_named_on_page_and_top(visit, dashboard):  # case V2
+    wait_until(lambda: dashboard.meter.snapshot().stalled(), 60, what="what hangs is known")
+    page = visit()
+    wrong = (
+        f"{LONG}-",
+        "has not used a CPU for",
+        f"{BROKEN}: all 3 attempts failed with ValueError: no such <bucket>",
+        "tasks on 1 take",
+    )
+    for words in wrong:
+        page.locator(".tm-strip small", has_text=words).first.wait_for(timeout=5000)
+    told = CliRunner().invoke(main, ["top", dashboard.scheduler.address, "--count", "1"])
+    lines = [
+        line for line in told.stdout.splitlines() if line.startswith(("stalled", "failing", "slow"))
+    ]
+    assert len(lines) == 3
+    assert "ValueError: no such <bucket>" in lines[1]
 
 
 def test_of_a_closed_page_nothing_remains(visit, dashboard):

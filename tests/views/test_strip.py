@@ -82,7 +82,7 @@ def test_case_v2_what_always_fails_is_named_with_its_exception() -> None:
     failing = notices(now)["failing"]
     assert (failing.figure, failing.level, failing.prefix) == ("2 prefixes", "bad", "load")
     assert failing.says == (
-        "load: all 12 attempts failed with ValueError: bad\\x1bvalue <b> (last 3.0 s before, on b)"
+        "load: all 12 attempts failed with ValueError: bad\\x1bvalue <b> (last 3.0 s ago, on b)"
     )
 
 

@@ -222,7 +222,7 @@ def _exception(worst: Failure | None, now: float, names: Mapping[str, str]) -> s
     kind = "one of many exceptions" if worst.exception == OTHER else short_name(worst.exception)
     return (
         f" with {kind}{': ' if message else ''}{message} "
-        f"(last {duration(max(0.0, now - worst.last))} before, on {_worker(names, worst.worker)})"
+        f"(last {duration(max(0.0, now - worst.last))} ago, on {_worker(names, worst.worker)})"
     )
 
 

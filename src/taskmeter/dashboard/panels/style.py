@@ -101,10 +101,17 @@ const format = {hour12: false, hour: "2-digit", minute: "2-digit"}
 return date.toLocaleTimeString([], step < 60 ? {...format, second: "2-digit"} : format)
 """
 
+#: Ticks whose labels have room side by side.
+_ROOM: Final = """
+const width = plot.properties.inner_width.is_unset ? 400 : plot.inner_width
+const room = Math.max(2, Math.floor(width / 62))
+"""
+
 #: Puts the ticks of an axis of instants at round times where the reader is.
 _TIME_TICKS: Final = """
 const low = Math.min(range.start, range.end), high = Math.max(range.start, range.end)
-const step = steps.find((part) => (high - low) / part <= 6) ?? (high - low) / 6
+const most = Math.min(6, room)
+const step = steps.find((part) => (high - low) / part <= most) ?? (high - low) / most
 const offset = -60 * new Date(1000 * low).getTimezoneOffset()
 const found = []
 for (let k = Math.ceil((low + offset) / step); k * step - offset <= high; k++) {
@@ -131,7 +138,7 @@ TICKS: Final = {
 
 #: Puts the ticks of an axis of durations where `taskmeter.views.figures.ticks` has them.
 _DURATION_TICKS: Final = """
-const most = 7
+const most = Math.min(7, room)
 const low = Math.min(range.start, range.end), high = Math.max(range.start, range.end)
 const inside = (all) => all.filter((tick) => low <= tick && tick <= high)
 let ticks = []
@@ -302,9 +309,11 @@ def _tick(plot: figure, of: str, code: str, **args: Any) -> None:
     """Let a script put the ticks of the axis below wherever its range is."""
     plot.xaxis.formatter = ticks(of)
     plot.xaxis.ticker = FixedTicker(ticks=[])
-    args = {"range": plot.x_range, "ticker": plot.xaxis[0].ticker, **args}
+    args = {"plot": plot, "range": plot.x_range, "ticker": plot.xaxis[0].ticker, **args}
+    update = CustomJS(args=args, code=_ROOM + code)
     for end in ("start", "end"):
-        plot.x_range.js_on_change(end, CustomJS(args=args, code=code))
+        plot.x_range.js_on_change(end, update)
+    plot.js_on_change("inner_width", update)
 
 
 def offer(control: Select, options: Sequence[Any]) -> None:

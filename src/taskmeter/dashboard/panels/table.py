@@ -152,7 +152,8 @@ class TablePanel(Panel):
         )
 
     def _width(self, column: Column[Any]) -> int:
-        return self.widths.get(column.title, 110 if column.write is None else 70)
+        usual = 110 if column.write is None else 70
+        return self.widths.get(column.title, max(usual, 8 * len(column.title) + 14))
 
     def _searched(self, attr: str, old: str, new: str) -> None:  # noqa: ARG002 (Bokeh's signature)
         self._words = new

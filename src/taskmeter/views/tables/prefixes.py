@@ -350,6 +350,16 @@ DETAILED: tuple[Column[Row], ...] = (
     *_waits("no-worker", "no worker", "for a worker that may run them"),
     *_waits("worker", "wait", "on their worker, transfers included"),
     _spread("output", "Mean size of a result.", lambda s: s.mean, 16, measure="output"),
+    Column(
+        title="memory",
+        hint="About what the cluster holds of its results: those it has, times their mean size.",
+        value=lambda r: r.stats.states.get("memory", 0) * r.spread("output").mean,
+        write=size,
+        rank=24,
+        detail=True,
+        blank=True,
+        measure="output",
+    ),
 )  # fmt: skip
 
 #: The same for those who watch.

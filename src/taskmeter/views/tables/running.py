@@ -80,13 +80,12 @@ class RunningTable:
     ----------
     rows
         Those that matter most.
-    total, late, stalled
+    total, stalled
         How many there are in all, shown or not.
     """
 
     rows: tuple[RunningRow, ...]
     total: int
-    late: int
     stalled: int
 
 
@@ -137,7 +136,6 @@ def running_table(snapshot: Snapshot, most: int = MOST_ROWS) -> RunningTable:
     return RunningTable(
         rows=tuple(rows[:most]),
         total=len(rows),
-        late=sum(row.late for row in rows),
         stalled=sum(row.stalled for row in rows),
     )
 
