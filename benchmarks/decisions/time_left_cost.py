@@ -90,7 +90,7 @@ def built(shape: str, tasks: int, workers: int, prefixes: int) -> tuple[Any, Any
         sample.add(float(number), float(seconds), completed=True)
     estimates = {kind.name: sample.estimate(Running.none()) for kind in kinds}
     forecasting = Slots(outlook=Outlook.of(estimates), last_end=now, now=now)
-    return scheduler, Slots(awaited=awaited), forecasting
+    return scheduler, Slots(awaited=awaited, name=str), forecasting
 
 
 class Turns(asyncio.SelectorEventLoop):

@@ -57,6 +57,10 @@ class Settings:
 
     namespace: str = "dask"
     max_prefixes: int = DEFAULTS["max-prefixes"]
+    prefix_patterns: Mapping[str, str] = field(
+        default_factory=lambda: dict(DEFAULTS["prefix-patterns"])
+    )
+    prefix_function: str = DEFAULTS["prefix-function"] or ""
     tracked_prefixes: int = DEFAULTS["tracked-prefixes"]
     tracked_series: int = DEFAULTS["tracked-series"]
     tracked_groups: int = DEFAULTS["tracked-groups"]
@@ -136,6 +140,7 @@ def allowed(name: str) -> str:
         "object": "a mapping",
         "path": "the path of a file or a folder",
         "price": "a number above 0",
+        "function": "the dotted name of a function",
         "uri": "the address of a receiver, such as http://localhost:4318",
     }[_kind(rule)]
 
@@ -229,7 +234,7 @@ def _uri(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the ot
 
 
 def _path(value: Any, rule: Mapping[str, Any]) -> str:  # noqa: ARG001 (as the others)
-    """Return a path; empty for none."""
+    """Return the path of a file or of a function; empty for none."""
     if value is not None and not isinstance(value, str):
         raise TypeError(value)
     return value or ""
@@ -263,6 +268,7 @@ _PARSERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "number": _number,
     "boolean": _boolean,
     "enum": _choice,
+    "function": _path,
     "object": _mapping,
     "bounds": _bounds,
     "path": _path,

@@ -144,3 +144,22 @@ def test_what_is_said_of_durations_counts_until_tasks_have_completed(cluster):
     wait(second)
     wait_until(lambda: cluster.prefix("slumber").expected.completions == 1, what="it completed")
     assert cluster.prefix("slumber").expected.seconds < 8
+
+
+def test_prefixes_with_a_random_part_count_as_one():
+    settings = {"taskmeter.durations": "on", "taskmeter.prefix-patterns": {r"(\w+)-of-.*": r"\1"}}
+    with dask.config.set(settings), metered_cluster(workers=1, threads=2) as metered:
+        client = metered.client
+        runs = ("red", "green", "blue", "white")
+        keys = [f"step-of-{run}-{n}" for run in runs for n in range(5)]
+        done = [client.submit(nap, 0.1, key=key) for key in keys]
+        wait(done)
+        last = client.submit(nap, 3, key="step-of-violet-1")
+        wait_until(lambda: "step-of-violet" in metered.scheduler.task_prefixes, what="it is there")
+        known = metered.snapshot()
+        assert [name for name in known.prefixes if name.startswith("step")] == ["step"]
+        assert sum(known.prefixes["step"].states.values()) == 21
+        wait_until(lambda: metered.prefix("step").expected.completions == 20, what="all are known")
+        wait_until(lambda: 0 < average(metered, "step-of-violet") < 1, what="Dask knows, too")
+        assert metered.snapshot().remaining.tasks == 1
+        client.cancel([last, *done])

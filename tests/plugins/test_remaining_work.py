@@ -41,7 +41,7 @@ class Cluster:
         self.scheduler = SimpleNamespace(
             tasks={}, task_prefixes={}, workers={}, total_nthreads=threads
         )
-        self.account = SimpleNamespace(awaited={})
+        self.account = SimpleNamespace(awaited={}, name=str)
         estimates = {name: estimated([1.0] * 50) for name in known}
         self.forecasting = SimpleNamespace(outlook=Outlook.of(estimates), last_end=0.0, now=0.0)
         self.errors = {}

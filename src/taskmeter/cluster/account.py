@@ -48,6 +48,8 @@ class ClusterAccount:
         An attempt is stalled when its CPU clock has stood still for so long.
     ended
         So many attempts that ended are kept.
+    names
+        Gives the name that a prefix counts under, of a bounded length.
     """
 
     def __init__(
@@ -58,7 +60,10 @@ class ClusterAccount:
         distributions: Distributions | None = None,
         stalled_seconds: float = STALLED_SECONDS,
         ended: int = MOST_ENDED,
+        names: Callable[[str], str] = bounded,
     ) -> None:
+        #: gives the name of a prefix, however many there are
+        self.name = names
         self.began = at
         #: what is added to an instant of this clock for its Unix time
         self.epoch = 0.0
@@ -553,7 +558,7 @@ class ClusterAccount:
 
         A new one is first seen at the instant `at`; None if it had nothing at the latest message.
         """
-        name = bounded(prefix)
+        name = self.name(prefix)
         if name not in self.rows:
             if len(self.rows) >= self.max_prefixes:
                 name = OTHER

@@ -214,7 +214,9 @@ class Sample:
             hinted=COUNTS if hinted.size else 0,
             sampled=self.completed_rows,
             running=running.starts.size,
-            correlation=self._correlation,
+            correlation=(
+                self._correlation if self.completed_rows else CorrelationTime(1.0, hinted.size)
+            ),
         )
 
     def usual(self, known: Estimate) -> Usual:

@@ -9,12 +9,13 @@ average resumes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from taskmeter.errors import count_error, logger
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.estimates import Completed, Outlook
+from taskmeter.estimation.pooling import Expectation
 from taskmeter.plugins import dask_internals
 from taskmeter.policies.durations import EstimateErrors, write
 
@@ -35,9 +36,19 @@ class DurationWriter:
         One of `MODES`.
     errors
         ``{where: times}``, which errors are counted in.
+    name
+        Gives the name that a prefix of Dask's counts under; None where that is its own.
     """
 
-    def __init__(self, scheduler: Any, *, mode: str, errors: dict[str, int]) -> None:
+    def __init__(
+        self,
+        scheduler: Any,
+        *,
+        mode: str,
+        errors: dict[str, int],
+        name: Callable[[str], str] | None = None,
+    ) -> None:
+        self._name = name
         self.mode = mode
         #: {Dask's prefix: seconds to write}: read by the scheduler's hook at each end of a task
         self.means: dict[Any, float] = {}
@@ -113,27 +124,40 @@ class DurationWriter:
                 errors.add(one.seconds, ours=ours, dask=dask)
 
     def _decide(self, outlook: Outlook) -> None:
+        prefixes_of = self._prefixes()
         for name, estimate in outlook.estimates.items():
-            prefix = self._scheduler.task_prefixes.get(name)
-            if prefix is None or self._decided.get(name) is estimate:
+            prefixes = prefixes_of(name)
+            if not prefixes or self._decided.get(name) is estimate:
                 continue
             self._decided[name] = estimate
             expected = outlook.expectation(name)
-            dask = dask_internals.expected_by_dask(self._scheduler, name) or 0.0
+            dask = dask_internals.expected_by_dask(self._scheduler, prefixes[0].name) or 0.0
             self._figures[name] = (expected.mean, dask)
-            if self.mode != "on":
-                continue
-            decision = write(
-                name,
-                expected,
-                completions=estimate.known_by,
-                # the first time also what Dask has already: a heartbeat may reset it at any moment
-                dask_average=prefix.duration_average if prefix in self.means else -1.0,
-                configured=dask_internals.has_default_duration(name),
-                last=self.means.get(prefix),
-            )
-            if decision is not None:
-                self.means[prefix] = prefix.duration_average = decision.seconds
+            for prefix in prefixes if self.mode == "on" else ():
+                self._write(prefix, estimate, expected)
+
+    def _prefixes(self) -> Callable[[str], Sequence[Any]]:
+        """Return what gives Dask's prefixes that count under a name."""
+        known = self._scheduler.task_prefixes
+        if self._name is None:
+            return lambda name: [known[name]] if name in known else []
+        named: dict[str, list[Any]] = {}
+        for prefix in known.values():
+            named.setdefault(self._name(prefix.name), []).append(prefix)
+        return lambda name: named.get(name, [])
+
+    def _write(self, prefix: Any, estimate: Estimate, expected: Expectation) -> None:
+        decision = write(
+            prefix.name,
+            expected,
+            completions=estimate.known_by,
+            # the first time also what Dask has already: a heartbeat may reset it at any moment
+            dask_average=prefix.duration_average if prefix in self.means else -1.0,
+            configured=dask_internals.has_default_duration(prefix.name),
+            last=self.means.get(prefix),
+        )
+        if decision is not None:
+            self.means[prefix] = prefix.duration_average = decision.seconds
 
     def _contained(self, step: Callable[[T], None], argument: T) -> None:
         """Take a step; where it goes wrong write no more."""

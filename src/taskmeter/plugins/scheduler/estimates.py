@@ -127,7 +127,7 @@ class Forecasting:
         for key, value in annotations.get(DURATION_ANNOTATION, {}).items():
             task = self._scheduler.tasks.get(key)
             if task is not None:
-                hints[task.group.prefix.name] = value
+                hints[self._account.name(task.group.prefix.name)] = value
         if not hints:
             return
         self._hint({prefix: Hint.of(value) for prefix, value in hints.items()}, self.now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from math import isfinite
 from time import monotonic
@@ -16,6 +17,9 @@ from taskmeter.protocol.names import LATE_OP, PROGRESS_OP, SETTLE_OP
 from taskmeter.protocol.wire import pack_progress
 from taskmeter.snapshots.progress import PrefixProgress, Progress
 
+#: the key of tasks that are done, among the states of the others
+_DONE = "done"
+
 
 class Handlers:
     """Answers clients that follow some work.
@@ -26,11 +30,18 @@ class Handlers:
         Whose tasks.
     forecasting, outstanding
         Know what is expected, and what is left.
+    name
+        Gives the name that a prefix counts under.
     """
 
     def __init__(
-        self, scheduler: Any, forecasting: Forecasting, outstanding: RemainingWork
+        self,
+        scheduler: Any,
+        forecasting: Forecasting,
+        outstanding: RemainingWork,
+        name: Callable[[str], str],
     ) -> None:
+        self._name = name
         self._scheduler = scheduler
         self._forecasting = forecasting
         self._outstanding = outstanding
@@ -60,15 +71,18 @@ class Handlers:
         """
         now = monotonic()
         if keys is None:
-            counts = {
-                name: (dask_internals.state_counts(prefix), dask_internals.computed(prefix))
-                for name, prefix in self._scheduler.task_prefixes.items()
-            }
+            rows: dict[str, Counter[str]] = {}
+            for prefix in self._scheduler.task_prefixes.values():
+                row = rows.setdefault(self._name(prefix.name), Counter())
+                row.update(dask_internals.state_counts(prefix))
+                row[_DONE] += dask_internals.computed(prefix)
+            counts = {name: (row, row.pop(_DONE)) for name, row in rows.items()}
             remaining, unknown = await self._remaining(now, None), 0
         else:
             tasks, unknown = dask_internals.with_dependencies(self._scheduler, keys, whole=whole)
             counts = {
-                name: (row, row["memory"] + row["released"]) for name, row in counted(tasks).items()
+                name: (row, row["memory"] + row["released"])
+                for name, row in counted(tasks, self._name).items()
             }
             remaining = await self._remaining(now, tasks)
         return pack_progress(

@@ -36,6 +36,7 @@ from taskmeter.plugins.scheduler.lists import Lister
 from taskmeter.plugins.scheduler.loop_turns import LoopTurns
 from taskmeter.plugins.scheduler.news import NewsDesk
 from taskmeter.plugins.scheduler.origins import TaskOrigins
+from taskmeter.plugins.scheduler.prefix_rules import prefix_names
 from taskmeter.plugins.scheduler.receiver import Receiver
 from taskmeter.plugins.scheduler.recording import SchedulerRecording, start_recording
 from taskmeter.plugins.scheduler.remaining_work import RemainingWork
@@ -123,6 +124,7 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self.scheduler = scheduler
         self.began = time()
+        names = prefix_names(settings, self.errors)
         self.account = ClusterAccount(
             at=now,
             max_prefixes=settings.tracked_prefixes,
@@ -134,6 +136,7 @@ class SchedulerMeter(SchedulerPlugin):
                 window=settings.recent_seconds,
             ),
             stalled_seconds=settings.stalled_seconds,
+            names=names,
         )
         self.account.epoch = self.began - now
         self.origins = TaskOrigins(scheduler)
@@ -145,7 +148,12 @@ class SchedulerMeter(SchedulerPlugin):
         self._stamp: tuple[float, float] = (now, self.began)
         self.export = MonotoneExport()
         self.unmetered = UnmeteredWorkers(max_prefixes=settings.tracked_prefixes)
-        self.steering = DurationWriter(scheduler, mode=settings.durations, errors=self.errors)
+        self.steering = DurationWriter(
+            scheduler,
+            mode=settings.durations,
+            errors=self.errors,
+            name=names if names.active else None,
+        )
         self.forecasting = Forecasting(
             scheduler,
             self.account,
@@ -165,7 +173,7 @@ class SchedulerMeter(SchedulerPlugin):
         )
         self.timeouts = Timeouts(scheduler, self.account, settings.timeouts, errors=self.errors)
         self.transferring = BandwidthWriter(scheduler, write=settings.bandwidth, errors=self.errors)
-        self.answers = Handlers(scheduler, self.forecasting, self.outstanding)
+        self.answers = Handlers(scheduler, self.forecasting, self.outstanding, self.account.name)
         self.transits = TransitionHook(
             scheduler,
             now,

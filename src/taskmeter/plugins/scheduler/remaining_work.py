@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -242,7 +242,7 @@ class RemainingWork:
             async for prefix in sliced(tuple(self._scheduler.task_prefixes.values())):
                 levels = self._levels.counts(prefix)
                 if levels:
-                    counts[prefix.name] = levels
+                    _add(counts.setdefault(self._account.name(prefix.name), {}), levels)
         else:
             counts, keys = await self._counts_of(tasks)
         running: dict[tuple[str, int], tuple[list[float], list[Hashable], list[str]]] = {}
@@ -267,7 +267,8 @@ class RemainingWork:
         async for task in sliced(tasks):
             if task.state in LEFT:
                 keys.add(task.key)
-                place = task.group.prefix.name, bin_of(self._levels.level(task))
+                name = self._account.name(task.group.prefix.name)
+                place = name, bin_of(self._levels.level(task))
                 row = rows.setdefault(place, [0, 0, 0])
                 row[0] += 1
                 row[1] += task.state == "waiting"
@@ -314,13 +315,24 @@ def _predict(
     return todo, eta(todo, threads=threads, calibration=calibration, elapsed=elapsed)
 
 
+def _add(counts: dict[int, LevelCount], more: Mapping[int, LevelCount]) -> None:
+    """Add the counts of another of Dask's prefixes that has the same name here."""
+    for place, count in more.items():
+        before = counts.get(place, LevelCount())
+        counts[place] = LevelCount(
+            left=before.left + count.left,
+            waiting=before.waiting + count.waiting,
+            fan_in=max(before.fan_in, count.fan_in),
+        )
+
+
 def _alike(threads: int, before: int) -> bool:
     return before <= threads * _MOST_CHANGE and threads <= before * _MOST_CHANGE
 
 
-def counted(tasks: Collection[Any]) -> dict[str, Counter[str]]:
+def counted(tasks: Collection[Any], name: Callable[[str], str] = str) -> dict[str, Counter[str]]:
     """Return ``{prefix: {state: tasks}}`` of some tasks."""
     rows: dict[str, Counter[str]] = {}
     for task in tasks:
-        rows.setdefault(task.group.prefix.name, Counter())[task.state] += 1
+        rows.setdefault(name(task.group.prefix.name), Counter())[task.state] += 1
     return rows

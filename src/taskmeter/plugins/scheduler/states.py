@@ -33,11 +33,19 @@ class TaskStates:
         As in `Occupancy`.
     admit
         Is told of each new prefix, and when it came (on the monotonic clock).
+    name
+        Gives the name that a prefix counts under.
     """
 
     def __init__(
-        self, scheduler: Any, *, max_prefixes: int, admit: Callable[[str, float], object]
+        self,
+        scheduler: Any,
+        *,
+        max_prefixes: int,
+        admit: Callable[[str, float], object],
+        name: Callable[[str], str],
     ) -> None:
+        self._name = name
         self._scheduler = scheduler
         self._admit = admit
         self._occupancy = Occupancy(dask_internals.task_states(), max_prefixes=max_prefixes)
@@ -47,13 +55,13 @@ class TaskStates:
             counts = dask_internals.state_counts(prefix)
             # Dask never drops a prefix; those without tasks may never have any again
             if any(counts.values()):
-                self._occupancy.begin(prefix.name, counts)
-                self.rows[prefix] = self._occupancy.row(prefix.name)
+                self._occupancy.begin(name(prefix.name), counts)
+                self.rows[prefix] = self._occupancy.row(name(prefix.name))
 
     def add(self, prefix: Any) -> Row:
         """Make the row of a prefix that is new."""
         self._admit(prefix.name, monotonic())
-        row = self.rows[prefix] = self._occupancy.row(prefix.name)
+        row = self.rows[prefix] = self._occupancy.row(self._name(prefix.name))
         return row
 
     def read(self, t: float) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
@@ -62,7 +70,7 @@ class TaskStates:
         And ``{prefix: {state: tasks}}`` now.
         """
         prefixes = self._scheduler.task_prefixes
-        tasks = ((name, dask_internals.state_counts(p)) for name, p in prefixes.items())
+        tasks = ((self._name(name), dask_internals.state_counts(p)) for name, p in prefixes.items())
         return self._occupancy.read(t, tasks)
 
 
@@ -171,9 +179,15 @@ class LostResults:
     """Results that were lost with their worker while somebody still wanted them.
 
     What it takes to make them again is a waste of its own kind: its attempts end well.
+
+    Parameters
+    ----------
+    name
+        Gives the name that a prefix counts under.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: Callable[[str], str]) -> None:
+        self._name = name
         #: keys whose result has to be made again
         self.keys: set[Key] = set()
         #: {prefix: compute seconds}
@@ -184,5 +198,5 @@ class LostResults:
         if task.key in self.keys:
             self.keys.discard(task.key)
             if seconds is not None and seconds > 0:
-                prefix = task.prefix.name
+                prefix = self._name(task.prefix.name)
                 self.seconds[prefix] = self.seconds.get(prefix, 0.0) + seconds

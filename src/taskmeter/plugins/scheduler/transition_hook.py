@@ -64,8 +64,10 @@ class TransitionHook:
     ) -> None:
         self.at = at
         self.workers = WorkerStates(scheduler, at)
-        self.tasks = TaskStates(scheduler, max_prefixes=max_prefixes, admit=account.admit)
-        self.lost_results = LostResults()
+        self.tasks = TaskStates(
+            scheduler, max_prefixes=max_prefixes, admit=account.admit, name=account.name
+        )
+        self.lost_results = LostResults(account.name)
         self.occupancy = occupancy
         #: {address: what ended there since the worker's latest message}
         self.ends: dict[str, list[Note]] = {}
