@@ -52,6 +52,7 @@ if not TYPE_CHECKING:
     import_module("taskmeter.history")
 
     def history(path):
+        """Return what was recorded, as pandas frames: `taskmeter.history.frames.history`."""
         return import_module("taskmeter.history.frames").history(path)
 
     def __getattr__(name):
