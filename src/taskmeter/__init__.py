@@ -54,7 +54,7 @@ if not TYPE_CHECKING:
     import_module("taskmeter.history")
 
     def history(path: "str | os.PathLike[str]") -> "RecordedRun | RecordedRuns":  # noqa: F821 (as in its own module)
-        """Return a recording: see `taskmeter.history.frames.history`."""
+        """Return what was recorded, as pandas frames: `taskmeter.history.frames.history`."""
         return import_module("taskmeter.history.frames").history(path)
 
     def __getattr__(name):

@@ -84,16 +84,8 @@ def snapshot(seconds: float = 10.0, **changes: object) -> Snapshot:
 
 @contextmanager
 def written(path: Path, limits: Limits | None = None) -> Iterator[RecordingWriter]:
-    with closing(_Closing(RecordingWriter(path, {"started": START}, limits))) as closable:
-        yield closable.writer
-
-
-class _Closing:
-    def __init__(self, writer: RecordingWriter) -> None:
-        self.writer = writer
-
-    def close(self) -> None:
-        self.writer.close(complete=True)
+    with closing(RecordingWriter(path, {"started": START}, limits)) as writer:
+        yield writer
 
 
 def whole_news() -> News:

@@ -8,6 +8,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import dask.config
@@ -57,7 +58,9 @@ class Target:
 
 
 @contextmanager
-def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
+def metered(
+    target: Target, display: Display, record: Callable[[Client | None], Path] | None = None
+) -> Iterator[tuple[Client, Watch]]:
     """Return the default client of a cluster that has taskmeter, and the watch over it.
 
     Parameters
@@ -66,6 +69,8 @@ def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
         Which cluster.
     display
         Shows what happens on it.
+    record
+        As for a `Watch`.
 
     Raises
     ------
@@ -93,12 +98,14 @@ def metered(target: Target, display: Display) -> Iterator[tuple[Client, Watch]]:
             stack.callback(_close, client)
             if target.scheduler is None:
                 stack.callback(_silence_workers, watcher)
-            watch = Watch(watcher, display, meter)
+            watch = Watch(watcher, display, meter, record)
         yield client, watch
 
 
 @contextmanager
-def metered_here(target: Target, display: Display) -> Iterator[tuple[None, Watch]]:
+def metered_here(
+    target: Target, display: Display, record: Callable[[Client | None], Path] | None = None
+) -> Iterator[tuple[None, Watch]]:
     """Return the watch over this process, in which a program computes without a cluster."""
     settings: dict[str, object] = {}
     if target.local != ANY_LOCAL:
@@ -109,7 +116,7 @@ def metered_here(target: Target, display: Display) -> Iterator[tuple[None, Watch
         stack.callback(display.close)
         meter = stack.enter_context(LocalMeter())
         stack.enter_context(dask.config.set(settings))
-        yield None, Watch(None, display, meter)
+        yield None, Watch(None, display, meter, record)
 
 
 def _start(target: Target) -> LocalCluster:

@@ -14,7 +14,7 @@ from taskmeter.cli.local_cluster import on_signal
 from taskmeter.cli.options import address_argument, lenient, refusing, tls_options
 from taskmeter.cli.source import connected
 from taskmeter.client.connect import Refusal
-from taskmeter.client.recording import recording_path, start_recording
+from taskmeter.client.recording import RecordingNames, start_recording
 from taskmeter.history.recorder import Recorder
 from taskmeter.text import duration, size, terminal_safe
 from taskmeter.views.terminal.tables import console
@@ -51,7 +51,7 @@ def record(address: str, output: str, *, force: bool) -> None:
     """  # noqa: D301 (\b keeps click from filling the lines)
     with connected(address) as (client, take):
         take()  # refuses a cluster without taskmeter
-        path = recording_path(client, output, force=force)
+        path = RecordingNames(output, force=force)(client)
         errors: list[Exception] = []
         recorder = start_recording(client, path, title=f"{address}, recorded", report=errors.append)
         click.echo(f"Recording {address} to {terminal_safe(str(path))}; Ctrl-C ends it.", err=True)

@@ -29,6 +29,7 @@ from taskmeter.cli.script import Script
 from taskmeter.cli.watch import ObservedCluster
 from taskmeter.client.connect import Refusal, silence_dask
 from taskmeter.client.measure import LOCAL_SOURCE
+from taskmeter.client.recording import RecordingNames
 from taskmeter.text import terminal_safe
 from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
@@ -68,6 +69,12 @@ _GONE = "This cluster was gone before the end: the figures may be a second old."
 @top_option
 @click.option("--quiet", is_flag=True, help="Show nothing but the report.")
 @report_option
+@click.option(
+    "--record",
+    "record_path",
+    metavar="FILE",
+    help="Record the run, too, such as into run.sqlite; see taskmeter record.",
+)
 @force_option
 @tls_options
 @click.argument("script", type=click.Path(path_type=Path))
@@ -85,6 +92,7 @@ def run(
     rows: int,
     quiet: bool,
     report_path: Path | None,
+    record_path: str | None,
     force: bool,
 ) -> None:
     """Run a script and see what its Dask tasks cost.
@@ -92,7 +100,7 @@ def run(
     \b
         taskmeter run script.py
         taskmeter run --workers 4 --threads 2 script.py --its-own-option
-        taskmeter run --report run.html script.py
+        taskmeter run --report run.html --record run.sqlite script.py
         taskmeter run --scheduler tcp://10.0.0.1:8786 script.py > results.txt
         taskmeter run --scheduler threads --threads 8 script.py
         taskmeter run --local script.py
@@ -133,6 +141,7 @@ def run(
         stderr,
         top=rows,
         report_path=report_path,
+        record_path=record_path,
         force=force,
     )
     sys.exit(code)
@@ -155,6 +164,7 @@ def run_script(
     *,
     top: int = 20,
     report_path: Path | None = None,
+    record_path: str | None = None,
     force: bool = False,
 ) -> int:
     """Run a script on a metered cluster, show how it goes, and print what ran.
@@ -173,8 +183,10 @@ def run_script(
         Prefixes that have a row of their own in it.
     report_path
         Where a report for the browser is written, too; None for nowhere.
+    record_path
+        Where the run is recorded, a pattern as for ``taskmeter record``; None for nowhere.
     force
-        Overwrite a file there that taskmeter did not write.
+        Overwrite a file there that taskmeter did not write, or an older recording.
 
     Returns
     -------
@@ -194,7 +206,8 @@ def run_script(
         # Before the cluster starts: its workers find modules where this process does.
         stack.enter_context(script.arguments())
         environment = metered if target.local is None else metered_here
-        client, watch = stack.enter_context(environment(target, display))
+        record = None if record_path is None else RecordingNames(record_path, force=force)
+        client, watch = stack.enter_context(environment(target, display, record))
         stack.enter_context(_found_by_dask(script, client, given=target.scheduler is not None))
         module = stack.enter_context(script.main_module())
         code, error = script.execute(module)
@@ -210,6 +223,9 @@ def run_script(
         print_report(out, observed, title=title, top=top)
         if report_path is not None:
             write_reports(report_path, observed, title, out, force=force)
+        for cluster in observed:
+            if cluster.recording is not None:
+                out.write(f"\ntaskmeter: recorded {terminal_safe(str(cluster.recording))}\n")
     return code
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from asyncio import CancelledError
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from distributed import Client, default_client
 
 from taskmeter.client.connect import Refusal, ask, page_url, read
 from taskmeter.client.history import Course
-from taskmeter.client.measure import LOCAL_SOURCE
+from taskmeter.client.measure import LOCAL_SOURCE, local_versions
+from taskmeter.client.recording import start_recording, write_recording
 from taskmeter.history.moment import Moment, between
+from taskmeter.history.news import News
+from taskmeter.history.recorder import Recorder
 from taskmeter.plugins.local.meter import LocalMeter
 from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.views.html.facts import Facts
 from taskmeter.views.terminal.live import Display
 
 #: A snapshot is taken this often.
@@ -41,6 +48,8 @@ class ObservedCluster:
         The program made it; it is not the one that the watch was given.
     moments
         The timeline of the same period.
+    recording
+        Where it was recorded; None if it was not.
     """
 
     address: str
@@ -48,6 +57,7 @@ class ObservedCluster:
     exact: bool
     own: bool
     moments: tuple[Moment, ...] = ()
+    recording: Path | None = None
 
 
 class _Cluster:
@@ -56,6 +66,19 @@ class _Cluster:
     def __init__(self, client: Client) -> None:
         self.client = client
         self._course: Course | None = None
+        self._recorder: Recorder | None = None
+        self.recording: Path | None = None
+
+    def record(self, path: Path, base: Snapshot | None) -> None:
+        """Record what is younger than a snapshot."""
+        title = f"taskmeter run: what ran on {self.client.scheduler.address}"
+        self._recorder = start_recording(self.client, path, title=title, base=base)
+        self.recording = path
+
+    def end(self) -> None:
+        """End the recording, if there is one."""
+        if self._recorder is not None:
+            self._recorder.stop()
 
     def snapshot(self) -> Snapshot:
         return read(self.client)
@@ -78,15 +101,15 @@ class _Followed:
         self.own = own
         first = source.snapshot()
         # All that a cluster did which is younger than the watch belongs to the program.
-        self._base = None if first.start >= since else first
-        self.latest = first if self._base is None else first.since(self._base)
+        self.base = None if first.start >= since else first
+        self.latest = first if self.base is None else first.since(self.base)
         self.earlier: Snapshot | None = None
         self._moments: tuple[Moment, ...] = ()
 
     def look(self) -> None:
         now = self.source.snapshot()
         self.earlier = self.latest
-        self.latest = now if self._base is None else now.since(self._base)
+        self.latest = now if self.base is None else now.since(self.base)
         self._moments = self.source.moments(self.latest.start)
 
     def observed(self) -> ObservedCluster:
@@ -101,6 +124,7 @@ class _Followed:
             exact=exact,
             own=self.own,
             moments=between(self._moments, self.latest.start, self.latest.at),
+            recording=self.source.recording if isinstance(self.source, _Cluster) else None,
         )
 
 
@@ -119,10 +143,19 @@ class Watch:
         Shows it.
     local
         Knows what Dask's local schedulers run.
+    record
+        Gives the file to record a cluster into, by its client; None to record none.
     """
 
-    def __init__(self, client: Client | None, display: Display, local: LocalMeter) -> None:
+    def __init__(
+        self,
+        client: Client | None,
+        display: Display,
+        local: LocalMeter,
+        record: Callable[[Client | None], Path] | None = None,
+    ) -> None:
         self._display = display
+        self._record = record
         self._began = time.time()
         #: {scheduler address: cluster}, in the order of discovery
         self._clusters: dict[str, _Followed] = {}
@@ -131,6 +164,8 @@ class Watch:
             self._follow(client, own=False)
         else:
             display.say(f"taskmeter: {LOCAL_SOURCE}")
+        #: taken now where nothing else is recorded, so that a refusal comes before the work
+        self._local_path = record(None) if record is not None and client is None else None
         self._clusters[LOCAL_SOURCE] = _Followed(
             LOCAL_SOURCE, local, own=client is not None, since=self._began
         )
@@ -141,7 +176,10 @@ class Watch:
     def _follow(self, client: Client, *, own: bool) -> None:
         address: str = client.scheduler.address
         source = _Cluster(client)
-        self._clusters[address] = _Followed(address, source, own=own, since=self._began)
+        followed = _Followed(address, source, own=own, since=self._began)
+        if self._record is not None:
+            source.record(self._record(client), followed.base)
+        self._clusters[address] = followed
         url = page_url(client, "taskmeter/metrics")
         if url is not None:
             self._display.say(f"taskmeter: metrics at {url}")
@@ -189,7 +227,26 @@ class Watch:
         with suppress(Exception, CancelledError):
             self._discover()
         observed = [cluster.observed() for cluster in self._clusters.values()]
-        return tuple(cluster for cluster in observed if cluster.snapshot.prefixes)
+        for cluster in self._clusters.values():
+            if isinstance(cluster.source, _Cluster):
+                cluster.source.end()
+        used = [cluster for cluster in observed if cluster.snapshot.prefixes]
+        return tuple(map(self._written, used))
+
+    def _written(self, observed: ObservedCluster) -> ObservedCluster:
+        """Write the recording of this process, which is made at the end."""
+        if self._record is None or observed.address != LOCAL_SOURCE:
+            return observed
+        snapshot = observed.snapshot
+        news = News(moments=observed.moments, ended=snapshot.ended, snapshot=snapshot)
+        about = Facts(title="taskmeter run", source=LOCAL_SOURCE, versions=local_versions())
+        try:
+            path = self._local_path or self._record(None)
+            write_recording(path, news, about)
+        except (Refusal, OSError, sqlite3.Error) as error:
+            self._display.say(f"taskmeter: {error}")
+            return observed
+        return replace(observed, recording=path)
 
 
 def _default_client() -> Client | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 
 from distributed import Client
 
 from taskmeter.history.moment import Moment, between, extended
-from taskmeter.protocol.names import HISTORY_OP, METADATA_KEY
-from taskmeter.protocol.wire import unpack_rows
+from taskmeter.history.news import Cursor, News
+from taskmeter.protocol.names import HISTORY_OP, METADATA_KEY, NEWS_OP
+from taskmeter.protocol.wire import unpack, unpack_rows
 from taskmeter.snapshots.snapshot import Snapshot
 
 
@@ -29,6 +31,14 @@ async def course_async(client: Client, snapshot: Snapshot) -> tuple[Moment, ...]
     """Return the course of the time that a snapshot is about, on the event loop of any client."""
     moments = await history_async(client, snapshot.start)
     return between(moments, snapshot.start, snapshot.at)
+
+
+async def news_async(client: Client, cursor: Cursor, *, snapshot: bool) -> News:
+    """Return what is new on a cluster since a cursor, on the event loop of any client."""
+    answer = await getattr(client.scheduler, NEWS_OP)(
+        cursor=astuple(cursor), snapshot=snapshot, refresh=snapshot
+    )
+    return News.from_dict(unpack(answer))
 
 
 class Course:

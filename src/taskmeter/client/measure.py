@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import cast
@@ -13,8 +14,9 @@ from distributed import Client
 from distributed.versions import get_versions
 
 from taskmeter.client.api import install_async, snapshot_async
-from taskmeter.client.history import course_async
+from taskmeter.client.history import course_async, news_async
 from taskmeter.history.moment import Moment
+from taskmeter.history.news import Cursor, News
 from taskmeter.plugins.local.meter import LocalMeter
 from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.version import __version__
@@ -148,13 +150,41 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         OSError
             If it cannot be written.
         """
+        write(Path(path), _page(self.snapshot, self._about("report", title), self._moments))
+
+    def record(self, path: str | os.PathLike[str], *, title: str = TITLE) -> None:
+        """Write a recording of what happened inside: one SQLite file, see docs/recordings.md.
+
+        It has the latest 10,000 attempts that ended; the setting ``taskmeter.record`` and
+        ``taskmeter run --record`` write while the work goes on, and keep more.
+
+        Parameters
+        ----------
+        path
+            Where to write it; a recording that is there is overwritten.
+        title
+            What the run is called.
+
+        Raises
+        ------
+        RuntimeError
+            If the block has not ended.
+        OSError, sqlite3.Error
+            If it cannot be written.
+        """
+        about = self._about("record", title)
+        from taskmeter.client.recording import write_recording  # noqa: PLC0415 (as for a page)
+
+        news = replace(self._news, snapshot=self.snapshot)
+        write_recording(Path(path), news, about)
+
+    def _about(self, method: str, title: str) -> Facts:
         if not hasattr(self, "snapshot"):
             raise RuntimeError(
-                "There is nothing to report before the with block has ended: call m.report(path) "
-                "after it."
+                f"There is nothing to {method} before the with block has ended: call "
+                f"m.{method}(path) after it."
             )
-        facts = Facts(title=title, source=self._source, versions=self._versions)
-        write(Path(path), _page(self.snapshot, facts, self._moments))
+        return Facts(title=title, source=self._source, versions=self._versions)
 
     def __enter__(self) -> measure:
         if self.client is None:
@@ -205,13 +235,18 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
             self.local = self._meter.snapshot()
         if self.client is None:
             self.snapshot, self._moments = self.local, self._meter.moments()
+            self._news = News(moments=tuple(self._moments), ended=self.local.ended)
             self._source, self._versions = LOCAL_SOURCE, local_versions()
 
     async def _begin(self, client: Client) -> None:
         self._before = await snapshot_async(client)
 
     async def _end(self, client: Client) -> None:
-        self.snapshot = (await snapshot_async(client)).since(self._before)
+        before = self._before
+        self.snapshot = (await snapshot_async(client)).since(before)
+        last = before.ended[-1].number if before.ended else 0
+        cursor = Cursor(before.at, before.at, last)
+        self._news = (await news_async(client, cursor, snapshot=False)).since(before)
         self._moments = await course_async(client, self.snapshot)
         facts = await _facts(client, TITLE)
         self._source, self._versions = facts.source, facts.versions

@@ -92,7 +92,7 @@ class RecordingWriter:
         """Add news, in one transaction: all of it or, after an error, none."""
         self._write({}, news)
 
-    def close(self, *, complete: bool) -> None:
+    def close(self, *, complete: bool = True) -> None:
         """Leave one file, with no WAL beside it.
 
         Parameters
