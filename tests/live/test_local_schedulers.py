@@ -238,20 +238,25 @@ def test_arrays_count_by_dasks_prefixes_beside_other_callbacks(meter):
 
 
 def test_the_time_left_is_told_while_a_graph_runs(meter):
+    release = threading.Event()
+    first = [nap(0.05) for _ in range(10)]
+    held = delayed(lambda needed: needed and release.wait(30), name="held")(
+        first, dask_key_name="held"
+    )
+    last = delayed(list)([nap(0.05, held) for _ in range(20)])
     with ThreadPoolExecutor(1) as caller:
-        naps = [nap(0.1) for _ in range(40)]
-        computing = caller.submit(nap(0.1, naps).compute, scheduler="threads", num_workers=2)
-
-        def told():
-            remaining = meter.snapshot().remaining
-            return remaining if remaining and not remaining.at_least else None
-
-        wait_until(told, what="the time left")
-        remaining, states = told(), meter.snapshot().prefixes["nap"].states
-        computing.result(10)
+        computing = caller.submit(last.compute, scheduler="threads", num_workers=2)
+        wait_until(
+            lambda: (left := meter.snapshot().remaining) and left.tasks == 22, what="the time left"
+        )
+        snapshot = meter.snapshot()
+        release.set()
+        computing.result(30)
+    remaining = snapshot.remaining
     assert 0 < remaining.lower <= remaining.expected <= remaining.upper
-    assert 0 < remaining.expected < 2 * 2.1
-    assert states["waiting"] > 0
+    assert remaining.lower >= 0.05 * 20 / 2 / 2
+    assert snapshot.prefixes["nap"].states["waiting"] == 20
+    assert snapshot.prefixes["held"].states["processing"] == 1
     assert meter.snapshot().remaining is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from itertools import chain
-from time import monotonic
+from time import thread_time
 from typing import cast
 
 from taskmeter.attempts.attempt import Key
@@ -23,8 +23,8 @@ from taskmeter.policies.levels import LevelCount, bin_of
 from taskmeter.protocol.message import Completion
 from taskmeter.snapshots.expected import Expected, LateAttempt, Remaining
 
-#: Between two updates is at least so many times as much time as one takes.
-LEAST_PAUSES = 50.0
+#: Between two updates is at least so many times as much time as one takes of a CPU.
+LEAST_PAUSES = 20.0
 
 
 class _Left:
@@ -145,10 +145,10 @@ class LocalForecast:
         """
         if now < self._next:
             return
-        begun = monotonic()
+        begun = thread_time()
         self._learn(now)
         self._remaining = self._predict(now, threads)
-        self._next = now + LEAST_PAUSES * (monotonic() - begun)
+        self._next = now + LEAST_PAUSES * (thread_time() - begun)
 
     def _learn(self, now: float) -> None:
         completed, self._completed = self._completed, []
