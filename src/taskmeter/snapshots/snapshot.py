@@ -14,13 +14,13 @@ from taskmeter.attempts.attempt import (
     InFlight,
     no_attempts,
 )
+from taskmeter.attempts.lazy_mapping import LazyMapping
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.snapshots import codec, html
 from taskmeter.snapshots.ended import EndedAttempt
 from taskmeter.snapshots.expected import LateAttempt, Remaining
 from taskmeter.snapshots.failure import Failure, failures_since
-from taskmeter.snapshots.lazy_mapping import LazyMapping
 from taskmeter.snapshots.stats import (
     COMPUTE,
     ActivityTotals,
