@@ -161,7 +161,7 @@ class Simulation:
         #: {worker: when its next message is due, whatever happens}, evenly spread
         self._due = {address: clock.now + gap * rng.random() for address in cluster.addresses}
         #: {worker: when it may send the next one}
-        self._earliest = dict.fromkeys(cluster.addresses, clock.now)
+        self._earliest = {a: due - gap + spacing(gap) for a, due in self._due.items()}
         #: workers that have something to tell
         self._changed: set[str] = set()
 

@@ -144,7 +144,7 @@ def test_recent_holds_what_came_within_the_window_to_within_one_slice(steps, sli
         cluster.fold()
         cluster.tick(now)
         durations = cluster.prefixes()["p"].durations["compute"] if came else Distribution()
-        recent = cluster.recent("p", durations).count
+        recent = cluster.recents()("p", durations).count
         # a slice is cut at the first tick after it is due
         oldest = now - window - slice_seconds - longest
         assert sum(at > now - window for at in came) <= recent

@@ -106,13 +106,13 @@ def test_the_window_forgets_what_is_older_and_the_total_does_not():
         cluster.tick(float(number))
     durations = cluster.prefixes()["p"].durations["compute"]
     assert durations == Distribution.of(range(1, 31))
-    recent = cluster.recent("p", durations)
+    recent = cluster.recents()("p", durations)
     assert recent.count in {10, 11}
     assert recent.mean == pytest.approx(25, abs=1)
     for later in range(31, 50):
         cluster.tick(float(later))
-    assert cluster.recent("p", durations).count == 0
-    assert cluster.recent("unknown", Distribution()).count == 0
+    assert cluster.recents()("p", durations).count == 0
+    assert cluster.recents()("unknown", Distribution()).count == 0
 
 
 def test_the_slowest_attempt_of_the_window_is_remembered():
@@ -127,15 +127,15 @@ def test_the_slowest_attempt_of_the_window_is_remembered():
 
     attempt("slow", 5.0, 5.0)
     attempt("quick", 1.0, 7.0)
-    assert cluster.slowest("p", 8.0, 1008.0).key == "slow"
-    assert cluster.slowest("p", 8.0, 1008.0).at == 1005.0
-    assert cluster.slowest("p", 15.1, 1015.1) is None, "it is too long ago"
+    assert cluster.slowest(8.0, 1008.0)("p").key == "slow"
+    assert cluster.slowest(8.0, 1008.0)("p").at == 1005.0
+    assert cluster.slowest(15.1, 1015.1)("p") is None, "it is too long ago"
     attempt("middling", 2.0, 16.0)
-    assert cluster.slowest("p", 16.0, 16.0).key == "middling"
-    assert cluster.slowest("p", 16.0, 16.0).worker == "w"
+    assert cluster.slowest(16.0, 16.0)("p").key == "middling"
+    assert cluster.slowest(16.0, 16.0)("p").worker == "w"
     attempt("slowest", 9.0, 17.0)
-    assert cluster.slowest("p", 17.0, 17.0).key == "slowest"
-    assert cluster.slowest("unknown", 17.0, 17.0) is None
+    assert cluster.slowest(17.0, 17.0)("p").key == "slowest"
+    assert cluster.slowest(17.0, 17.0)("unknown") is None
 
 
 # ---- transfers

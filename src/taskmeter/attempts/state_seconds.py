@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from taskmeter.attempts.attempt import OTHER
+from taskmeter.attempts.lazy_mapping import LazyMapping
 
 #: States whose integral says something. A task that is released is about to go, or to come; Dask
 #: tells nobody when it makes one.
 STATES: Final = ("waiting", "no-worker", "queued", "processing", "memory", "erred")
 
+#: Key of a row: the instants at which tasks went from processing to memory, as most do, which then
+#: are added and taken away in one step.
+DONE: Final = "done"
+
 _NO_TASKS: Final = dict.fromkeys(STATES, 0)
-_NO_SECONDS: Final = dict.fromkeys(STATES, 0.0)
+
+_counts, _instants = itemgetter(*STATES), itemgetter(*STATES, DONE)
 
 #: {state: the instants at which tasks left it, minus those at which tasks came into it}
 Row = dict[str, float]
@@ -29,6 +40,8 @@ class Occupancy:
         row[start] += t
         row[finish] -= t
 
+    ``row[DONE] += t`` does both from processing to memory.
+
     Parameters
     ----------
     states
@@ -38,12 +51,12 @@ class Occupancy:
     """
 
     def __init__(self, states: Iterable[str], *, max_prefixes: int = 10_000) -> None:
-        self._states = tuple(dict.fromkeys((*STATES, *states)))
+        self._states = tuple(dict.fromkeys((*STATES, *states, DONE)))
         self.max_prefixes = max_prefixes
         #: {prefix: its row}
         self._rows: dict[str, Row] = {}
-        #: {prefix: the seconds given last}
-        self._given: dict[str, dict[str, float]] = {}
+        #: the seconds given last, a line a prefix
+        self._given = np.zeros((0, len(STATES)))
 
     def admit(self, prefix: str) -> str:
         """Return the name that a prefix counts under."""
@@ -63,7 +76,7 @@ class Occupancy:
 
     def read(
         self, t: float, tasks: Iterable[tuple[str, Mapping[str, int]]]
-    ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+    ) -> tuple[Mapping[str, Mapping[str, float]], Mapping[str, Mapping[str, int]]]:
         """Return the task seconds up to `t`, which never fall, and the numbers of tasks.
 
         Both are by prefix, as names that they count under, and by state, of `STATES`.
@@ -75,27 +88,41 @@ class Occupancy:
         tasks
             (prefix, ``{state: tasks in it now}``)
         """
-        counts = self._counts(tasks)
-        return {prefix: self._seconds(prefix, t, row) for prefix, row in counts.items()}, counts
+        places = {name: (place,) for place, name in enumerate(self._rows)}
+        counts = np.zeros((len(places), len(STATES)), dtype=int)
+        others = places.get(OTHER)
+        known = [(place[0], s) for n, s in tasks if (place := places.get(n, others))]
+        if known:
+            numbers = [_counts_of(states) for _, states in known]
+            np.add.at(counts, [place for place, _ in known], numbers)
+        rows = np.array([_instants(row) for row in self._rows.values()])
+        seconds = self._highest(counts * t + _left(rows) if places else np.zeros(counts.shape))
+        return LazyMapping(places, partial(_by_state, seconds)), LazyMapping(
+            places, partial(_by_state, counts)
+        )
 
-    def _counts(self, tasks: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-        counts = dict.fromkeys(self._rows, _NO_TASKS)
-        for prefix, states in tasks:
-            name = self.admit(prefix)
-            before = counts.get(name)
-            if before is _NO_TASKS:
-                counts[name] = {state: states.get(state, 0) for state in STATES}
-            elif before is not None:
-                counts[name] = {state: before[state] + states.get(state, 0) for state in STATES}
-        return counts
+    def _highest(self, seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return seconds that are not below those given last: rounding may take back a little."""
+        given = np.zeros(seconds.shape)
+        given[: len(self._given)] = self._given
+        self._given = np.maximum(seconds, given)
+        return self._given
 
-    def _seconds(self, prefix: str, t: float, counts: Mapping[str, int]) -> dict[str, float]:
-        row, given = self._rows[prefix], self._given.get(prefix, _NO_SECONDS)
-        seconds = {state: count * t + row[state] for state, count in counts.items()}
-        if seconds == given:
-            return given
-        for state, before in given.items():
-            # rounding may take back a little of what was given
-            seconds[state] = max(seconds[state], before)
-        self._given[prefix] = seconds
-        return seconds
+
+def _left(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return what of rows is added to each of `STATES`."""
+    seconds, done = rows[:, :-1], rows[:, -1]
+    seconds[:, STATES.index("processing")] += done
+    seconds[:, STATES.index("memory")] -= done
+    return seconds
+
+
+def _counts_of(states: Mapping[str, int]) -> Any:
+    try:
+        return _counts(states)
+    except KeyError:
+        return _counts({**_NO_TASKS, **states})
+
+
+def _by_state(table: npt.NDArray[Any], place: int) -> dict[str, Any]:
+    return dict(zip(STATES, table[place].tolist(), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any
 
 from taskmeter.attempts.attempt import NO_THREAD, Key, PrefixTotals
 from taskmeter.attempts.events import COMPUTING, SECEDED, WAITING, Phase
@@ -11,7 +10,6 @@ from taskmeter.attempts.ledger import AttemptState
 from taskmeter.attempts.running_sum import RunningSum
 from taskmeter.attempts.totals import Tally
 from taskmeter.protocol.validate import MOST_SECONDS
-from taskmeter.snapshots.stats import PrefixStats
 
 #: Attempts that have gone may stay in a heap, until there are more of them than others.
 _SPARE = 16
@@ -96,7 +94,7 @@ class PrefixRow:
 
     __slots__ = (
         "_by_start", "_totals", "changed", "computing", "cpu_seconds", "executing", "first_seen",
-        "made", "running", "seceding", "stalled", "tally",
+        "running", "seceding", "stalled", "tally",
     )  # fmt: skip
 
     def __init__(self, first_seen: float) -> None:
@@ -116,8 +114,6 @@ class PrefixRow:
         #: something ended since the totals were last read
         self.changed = True
         self._totals = PrefixTotals()
-        #: what the latest snapshot made of it while it was at rest, and of what
-        self.made: tuple[tuple[Any, ...], PrefixStats] | None = None
 
     def add(self, attempt: Attempt) -> None:
         """Count an attempt as in flight."""

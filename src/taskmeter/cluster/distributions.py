@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from operator import is_
+from functools import partial
+from itertools import chain, islice, zip_longest
 from typing import Any, Final, TypeVar
 
 from taskmeter.attempts.attempt import OTHER
+from taskmeter.attempts.lazy_mapping import LazyMapping
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.recorder_table import DistributionTable
 from taskmeter.protocol.message import GroupActivity, Samples
@@ -28,7 +29,10 @@ from taskmeter.protocol.series import (
     overflow,
 )
 from taskmeter.snapshots.stats import (
+    AROUND_CODE,
     COMPUTE,
+    THREAD_CPU,
+    THREAD_NONCPU,
     ActivityTotals,
     GroupStats,
     SlowAttempt,
@@ -53,6 +57,9 @@ _OF_GROUPS = (DURATION, FAILED_DURATION, OUTPUT_BYTES)
 #: {prefix in a message: the name it counts under}
 Admit = Callable[[str], str]
 
+#: Activities that are not parts of the code, or make up what the parts leave of it.
+_NOT_NAMED = frozenset({*AROUND_CODE, THREAD_CPU, THREAD_NONCPU})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
@@ -61,9 +68,12 @@ class Measured:
     durations: dict[str, Distribution] = field(default_factory=no_durations)
     waits: dict[str, Distribution] = field(default_factory=dict)
     #: {"failed_durations", "output_bytes": distribution}
-    single: dict[str, Distribution] = field(default_factory=dict)
+    single: dict[str, Any] = field(default_factory=dict)
     #: {activity: totals} of ended attempts
     activities: dict[str, ActivityTotals] = field(default_factory=dict)
+    #: seconds of what the code of ok attempts meters itself, and its CPU seconds
+    named_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     #: values that are in none of them
     invalid: int = 0
 
@@ -122,10 +132,8 @@ class Distributions:
         self._of_prefix: dict[str, list[Series]] = {}
         self._of_none: list[Series] = []
         self._sorted = 0
-        #: {prefix: its distributions when it was last read, and what was made of them}
-        self._made: dict[str, tuple[list[Distribution], Measured]] = {}
         #: what was read last of the table of prefixes, and what was made of it
-        self._read: tuple[Mapping[Series, Distribution] | None, dict[str, Measured]] = None, {}
+        self._read: tuple[Mapping[Series, Distribution], dict[str, Measured]] = {}, {}
         #: by (measure, group)
         self._by_group: DistributionTable[tuple[str, str]] = DistributionTable(
             limit=3 * groups, overflow=lambda key: (key[0], OTHER)
@@ -216,9 +224,13 @@ class Distributions:
         while len(self._history) > 1 and self._history[1][0] <= now - self.window:
             self._history.popleft()
 
-    def fold(self, most: int | None = None) -> int:
-        """Fold what came, so many series of each kind at most; give how many values that were."""
-        return sum(table.fold(most) for table in self._tables)
+    def fold(self) -> int:
+        """Fold what came; give how many values that were."""
+        return sum(table.fold() for table in self._tables)
+
+    def folding(self, most: int) -> Iterator[int]:
+        """Fold what came, so many series at each step; give how many values that were."""
+        return chain.from_iterable(table.folding(most) for table in self._tables)
 
     def _places(
         self, series: Series, worker: str, admit: Admit, present: Callable[[str], bool]
@@ -277,19 +289,19 @@ class Distributions:
         Of a prefix of which nothing changed it is the same object as the last time.
         """
         folded = self._prefixes.folded()
-        if folded is self._read[0]:
-            return self._read[1]
+        before, measured = self._read
+        if folded is before:
+            return measured
         self._sort(folded)
-        found: dict[str, Measured] = {}
-        for prefix, some in self._of_prefix.items():
-            distributions = [folded[series] for series in some]
-            made = self._made.get(prefix)
-            if made is None or not _same(made[0], distributions):
-                made = distributions, _measured(some, distributions)
-                self._made[prefix] = made
-            found[prefix] = made[1]
-        self._read = folded, found
-        return found
+        # no series ever goes, so that the new ones are at the end
+        pairs = zip_longest(folded.items(), before.values())
+        changed = dict.fromkeys(s.prefix for (s, d), old in pairs if d is not old and s.of_prefix)
+        measured = dict(measured)
+        for prefix in changed:
+            some = self._of_prefix[prefix]
+            measured[prefix] = _measured(some, [folded[series] for series in some])
+        self._read = folded, measured
+        return measured
 
     def _sort(self, folded: Mapping[Series, Distribution]) -> None:
         """Note what new series belong to. None ever goes."""
@@ -300,53 +312,31 @@ class Distributions:
                 self._of_none.append(series)
         self._sorted = len(folded)
 
-    def recent(self, prefix: str, durations: Distribution) -> Distribution:
-        """Return what of a prefix's compute durations came within the window."""
-        older = self._history[0][1].get(prefix, _EMPTY)
-        if older is durations:
-            return _EMPTY
-        known = self._recent.get(prefix)
-        if known is None or known[0] is not older or known[1] is not durations:
-            try:
-                recent = durations.since(older) if older.count else durations
-            except ValueError:
-                # a length that was recorded here turned out to be another one
-                recent = durations
-            self._recent[prefix] = known = older, durations, recent
-        return known[2]
+    def recents(self) -> Callable[[str, Distribution], Distribution]:
+        """Return what tells which of a prefix's compute durations came within the window.
 
-    def slowest(self, prefix: str, now: float, at: float) -> SlowAttempt | None:
-        """Return a prefix's slowest attempt within the window, told in Unix time."""
-        known = self._slowest.get(prefix)
-        if known is None or known[2] < now - self.window:
-            return None
-        seconds, key, end, worker = known
-        told = self._told_slow.get(prefix)
-        if told is None or told[0] is not known:
-            # an instant has one Unix time, or the same attempt would look like another one
-            slow = SlowAttempt(key=key, seconds=seconds, at=at - (now - end), worker=worker)
-            self._told_slow[prefix] = told = known, slow
-        return told[1]
+        It may be called in any thread.
+        """
+        return partial(_recent, self._history[0][1], self._recent)
 
     def of_worker(self, worker: str) -> Distribution:
         """Return the compute durations of a worker's ok attempts."""
         return self._by_worker.read(worker)
 
-    def groups(self, now: float, at: float) -> dict[str, GroupStats]:
+    def slowest(self, now: float, at: float) -> Callable[[str], SlowAttempt | None]:
+        """Return what tells a prefix's slowest attempt within the window, in Unix time.
+
+        It may be called in any thread.
+        """
+        since = now - self.window
+        return partial(_slowest, self._slowest.copy(), self._told_slow, since, at - now)
+
+    def groups(self, now: float, at: float) -> Mapping[str, GroupStats]:
         """Return every group that is remembered; `at` is `now` in Unix time."""
-        by = self._by_group.folded()
-        return {
-            name: GroupStats(
-                prefix=group.prefix,
-                span=group.span,
-                first_start=at - (now - group.start),
-                last_stop=at - (now - group.stop),
-                durations={COMPUTE: by.get((DURATION, name), _EMPTY)},
-                failed_durations=by.get((FAILED_DURATION, name), _EMPTY),
-                output_bytes=by.get((OUTPUT_BYTES, name), _EMPTY),
-            )
-            for name, group in self._groups.items()
+        taken = {
+            name: (name, g.prefix, g.span, g.start, g.stop) for name, g in self._groups.items()
         }
+        return LazyMapping(taken, partial(_group_stats, self._by_group.folded(), at - now))
 
     def transfers(self, *, pairs: bool = True) -> Transfers:
         """Return the transfers, by pair of workers too or not."""
@@ -402,9 +392,64 @@ class Distributions:
                 yield prefix, measured.durations[COMPUTE]
 
 
-def _same(one: Sequence[Distribution], other: Sequence[Distribution]) -> bool:
-    """Return whether these are the very same objects."""
-    return len(one) == len(other) and all(map(is_, one, other))
+def _slowest(
+    known: Mapping[str, tuple[float, str, float, str]],
+    told: dict[str, tuple[tuple[float, str, float, str], SlowAttempt]],
+    since: float,
+    ahead: float,
+    prefix: str,
+) -> SlowAttempt | None:
+    slow = known.get(prefix)
+    if slow is None or slow[2] < since:
+        return None
+    before = told.get(prefix)
+    if before is None or before[0] is not slow:
+        # an instant has one Unix time, or the same attempt would look like another one
+        seconds, key, end, worker = slow
+        attempt = SlowAttempt(key=key, seconds=seconds, at=end + ahead, worker=worker)
+        told[prefix] = before = slow, attempt
+    return before[1]
+
+
+def _group_stats(
+    by: Mapping[tuple[str, str], Distribution],
+    ahead: float,
+    name: str,
+    prefix: str,
+    span: tuple[str, ...],
+    start: float,
+    stop: float,
+) -> GroupStats:
+    """Return what is known of a group; Unix time is so many seconds ahead of the clock."""
+    return GroupStats(
+        prefix=prefix,
+        span=span,
+        first_start=start + ahead,
+        last_stop=stop + ahead,
+        durations={COMPUTE: by.get((DURATION, name), _EMPTY)},
+        failed_durations=by.get((FAILED_DURATION, name), _EMPTY),
+        output_bytes=by.get((OUTPUT_BYTES, name), _EMPTY),
+    )
+
+
+def _recent(
+    before: Mapping[str, Distribution],
+    known: dict[str, tuple[Distribution, Distribution, Distribution]],
+    prefix: str,
+    durations: Distribution,
+) -> Distribution:
+    older = before.get(prefix, _EMPTY)
+    if older is durations:
+        return _EMPTY
+    told = known.get(prefix)
+    if told is None or told[0] is not older or told[1] is not durations:
+        try:
+            recent = durations.since(older) if older.count else durations
+        except ValueError:
+            # a length that was recorded here turned out to be another one
+            recent = durations
+        known[prefix] = told = older, durations, recent
+    return told[2]
 
 
 def _measured(some: Sequence[Series], distributions: Sequence[Distribution]) -> Measured:
@@ -423,7 +468,9 @@ def _measured(some: Sequence[Series], distributions: Sequence[Distribution]) -> 
             found.single["failed_durations"] = distribution
         elif measure == OUTPUT_BYTES:
             found.single["output_bytes"] = distribution
-    return found
+    seconds = {name: totals.seconds for name, totals in found.activities.items()}
+    named = sum(spent for name, spent in seconds.items() if name not in _NOT_NAMED)
+    return replace(found, named_seconds=named, cpu_seconds=seconds.get(THREAD_CPU, 0.0))
 
 
 def _add(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from taskmeter.attempts.attempt import AttemptTotals
 from taskmeter.cluster.monotone_seconds import MonotoneSeconds
 from taskmeter.snapshots.costs import Cost, Costs
 from taskmeter.snapshots.failure import Failure
+from taskmeter.snapshots.prefix_table import Column, PrefixTable
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.snapshots.stats import ActivityTotals, PrefixStats
+from taskmeter.snapshots.stats import ActivityTotals
 
 _Name = TypeVar("_Name", bound=Hashable)
 
@@ -27,8 +30,13 @@ class MonotoneExport:
     def __init__(self) -> None:
         self._seconds = MonotoneSeconds()
         self._reported_at: float | None = None
-        #: {prefix: what was exported of it last}
-        self._prefixes: dict[str, PrefixStats] = {}
+        #: {prefix: its place in what follows}
+        self._places: dict[str, int] = {}
+        #: {column of a `PrefixTable`: its highest figures}
+        self._columns: dict[str, Column] = {}
+        #: {field: what was exported last of each prefix}
+        self._fields: dict[str, list[Mapping[str, Any]]] = {}
+        self._prefixes = PrefixTable.of({})
         #: {(context, activity): totals} outside of tasks
         self._outside: Mapping[tuple[str, str], ActivityTotals] = {}
         #: {state: worker seconds}
@@ -54,15 +62,13 @@ class MonotoneExport:
                 costs=self._costs,
             )
         self._reported_at = snapshot.reported_at
+        prefixes = PrefixTable.of(snapshot.prefixes)
         compute = self._seconds.grow(
-            [(name, stats.compute_seconds) for name, stats in snapshot.prefixes.items()],
+            list(zip(prefixes, prefixes.columns["compute_seconds"].tolist(), strict=True)),
             snapshot.idle_seconds,
             snapshot.thread_seconds,
         )
-        self._prefixes = {
-            name: self._held(stats, seconds, self._prefixes.get(name))
-            for (name, stats), seconds in zip(snapshot.prefixes.items(), compute, strict=True)
-        }
+        self._prefixes = self._held(prefixes, np.array(compute))
         self._outside = _highest_totals(snapshot.activity_totals, self._outside)
         self._worker_states = _highest(snapshot.worker_state_seconds, self._worker_states)
         self._costs = _highest_costs(snapshot.costs, self._costs)
@@ -78,27 +84,30 @@ class MonotoneExport:
             worker_state_seconds=self._worker_states,
         )
 
-    @staticmethod
-    def _held(stats: PrefixStats, compute: float, shown: PrefixStats | None) -> PrefixStats:
-        """Return a prefix with none of its counters below what was exported."""
-        changes: dict[str, object] = {}
-        if compute != stats.compute_seconds:
-            changes["compute_seconds"] = compute
-        if shown is not None:
-            for name in ("seceded_seconds", "cpu_seconds", "recomputed_seconds", "late"):
-                if getattr(stats, name) < getattr(shown, name):
-                    changes[name] = getattr(shown, name)
-            if stats.attempts is not shown.attempts:
-                attempts = _highest_attempts(stats.attempts, shown.attempts)
-                if attempts is not stats.attempts:
-                    changes["attempts"] = attempts
-            activities = _highest_totals(stats.activities, shown.activities)
-            if activities is not stats.activities:
-                changes["activities"] = activities
-            states = _highest(stats.state_seconds, shown.state_seconds)
-            if states is not stats.state_seconds:
-                changes["state_seconds"] = states
-        return replace(stats, **changes) if changes else stats  # type: ignore[arg-type]
+    def _held(self, prefixes: PrefixTable, compute: Column) -> PrefixTable:
+        """Return prefixes with none of their counters below what was exported."""
+        for name in prefixes:
+            self._places.setdefault(name, len(self._places))
+        places = [self._places[name] for name in prefixes]
+        columns = {}
+        for name, figures in prefixes.columns.items():
+            highest = np.zeros(len(self._places))
+            known = self._columns.get(name, highest[:0])
+            highest[: known.size] = known
+            highest[places] = np.maximum(highest[places], figures)
+            self._columns[name] = highest
+            columns[name] = highest[places]
+        fields: dict[str, Any] = {"columns": {**columns, "compute_seconds": compute}}
+        for name, highest_of in _HIGHEST.items():
+            new = getattr(prefixes, name)
+            if new is not None:
+                shown = self._fields.setdefault(name, [])
+                shown += [{}] * (len(self._places) - len(shown))
+                for place, mapping in zip(places, new, strict=True):
+                    if mapping is not shown[place]:
+                        shown[place] = highest_of(mapping, shown[place])
+                fields[name] = [shown[place] for place in places]
+        return prefixes.having(**fields)
 
 
 def _highest(new: Mapping[_Name, float], shown: Mapping[_Name, float]) -> Mapping[_Name, float]:
@@ -154,3 +163,11 @@ def _highest_costs(new: Costs, shown: Costs) -> Costs:
     return {
         name: new.get(name, nothing).highest(shown.get(name, nothing)) for name in {**shown, **new}
     }
+
+
+#: {field of a `PrefixTable`: gives the higher figures of a new one and of what was exported}
+_HIGHEST: Final[Mapping[str, Callable[[Any, Any], Mapping[str, Any]]]] = {
+    "attempts": _highest_attempts,
+    "activities": _highest_totals,
+    "state_seconds": _highest,
+}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from taskmeter.attempts.attempt import InFlight, PrefixTotals
+from taskmeter.attempts.attempt import InFlight
 from taskmeter.attempts.events import SECEDED, WAITING
 from taskmeter.attempts.idle_reasons import (
     EMPTY,
@@ -23,6 +24,7 @@ from taskmeter.attempts.idle_reasons import (
 )
 from taskmeter.attempts.increments import nearest_increments
 from taskmeter.attempts.names import bounded
+from taskmeter.attempts.running_sum import values
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.attempts_in_flight import Attempt, PrefixRow
 from taskmeter.cluster.distributions import Measured
@@ -32,27 +34,20 @@ from taskmeter.distributions.distribution import Distribution
 from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.snapshots.capacity import Capacity
 from taskmeter.snapshots.ended import MOST_ENDED
+from taskmeter.snapshots.prefix_table import Column, PrefixTable
 from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import (
-    AROUND_CODE,
     COMPUTE,
     THREAD_CPU,
     THREAD_NONCPU,
-    ActivityTotals,
     PrefixStats,
+    SlowAttempt,
 )
 
 _NO_FACTS = SchedulerFacts()
 _NOTHING = Distribution()
 _NOT_MEASURED = Measured()
-_NO_TOTALS = ActivityTotals()
 _NONE: Mapping[str, Any] = {}
-
-#: Compared by value.
-_PLAIN = frozenset({int, float, dict})
-
-#: Activities that are not parts of the code, or make up what the parts leave of it.
-_NOT_NAMED = frozenset({*AROUND_CODE, THREAD_CPU, THREAD_NONCPU})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,16 +125,11 @@ def read(
     for name in (*measured, *facts.state_seconds):
         if name not in account.rows:
             account.admit(name)
-    prefixes = {
-        name: _prefix_stats(account, name, row, measured.get(name, _NOT_MEASURED), facts, instant)
-        for name, row in account.rows.items()
-    }
-    known = {name: stats.compute_seconds for name, stats in prefixes.items()}
+    prefixes = _prefixes(account, measured, facts, instant)
+    known = prefixes.columns["compute_seconds"]
     compute, thread_seconds, idle = _balanced(account, known, as_of)
     if compute is not known:
-        prefixes = {
-            name: replace(stats, compute_seconds=compute[name]) for name, stats in prefixes.items()
-        }
+        prefixes = prefixes.having(columns={**prefixes.columns, "compute_seconds": compute})
     if lists is None:
         running = in_flight(account.in_flight() if details else (), now, at, as_of=as_of)
         lists = Lists(running=tuple(sorted(running, key=lambda attempt: attempt.start)))
@@ -174,88 +164,113 @@ def read(
     )
 
 
-def _prefix_stats(
+def _prefixes(
     account: ClusterAccount,
-    name: str,
-    row: PrefixRow,
-    measured: Measured,
+    measured: Mapping[str, Measured],
     facts: SchedulerFacts,
     instant: _Instant,
-) -> PrefixStats:
-    totals = row.totals()
-    compute, seceded = row.compute(instant.as_of), row.seceded(instant.as_of)
-    oldest = row.oldest
-    slowest = account.distributions.slowest(name, instant.now, instant.at)
-    states, state_seconds = facts.states.get(name, _NONE), facts.state_seconds.get(name, _NONE)
-    recomputed, late = facts.recomputed.get(name, 0.0), facts.late_total.get(name, 0)
-    expected = facts.expected.get(name)
-    durations = measured.durations[COMPUTE]
-    recent = account.distributions.recent(name, durations) if instant.details else _NOTHING
-    # Most prefixes of a large cluster are at rest.
-    made_of = None
-    if oldest is None:
-        made_of = (
-            totals, measured, compute, seceded, slowest, states, state_seconds, recomputed, late,
-            expected, recent, row.executing, row.stalled, row.cpu_seconds,
-        )  # fmt: skip
-        if row.made is not None and _is_same(row.made[0], made_of):
-            return row.made[1]
-    stats = PrefixStats(
-        compute_seconds=compute,
-        seceded_seconds=seceded,
-        cpu_seconds=totals.cpu_seconds + row.cpu_seconds,
-        executing=row.executing,
-        stalled=row.stalled,
-        first_seen=instant.began + max(0.0, row.first_seen - account.began),
-        attempts=totals.attempts,
-        oldest_start=None if oldest is None else instant.at - (instant.now - oldest.start),
-        durations=measured.durations,
+) -> PrefixTable:
+    """Return the prefixes: what changes with time at once, the rest when it is looked at."""
+    distributions = account.distributions
+    rows, names = tuple(account.rows.values()), tuple(account.rows)
+    known = [measured.get(name, _NOT_MEASURED) for name in names]
+    totals = [row.totals() for row in rows]
+    compute, seceded = _code_seconds(rows, instant.as_of)
+    running_cpu = np.array([row.cpu_seconds for row in rows])
+    # Dask tells the activities of ok attempts when they end. Of the others the CPU time is known.
+    # What is left of the code's seconds is not CPU time.
+    code = compute + seceded - np.array([one.named_seconds for one in known])
+    cpu = running_cpu + np.array(
+        [one.cpu_seconds + t.wasted_cpu_seconds for one, t in zip(known, totals, strict=True)]
+    )
+    cpu = np.maximum(0.0, np.minimum(cpu, code))
+    taken = _Taken(
+        instant=instant,
+        began=account.began,
+        rows=rows,
+        measured=known,
+        facts=facts,
+        counts=[(row.executing, row.stalled) for row in rows],
+        starts=[None if (oldest := row.oldest) is None else oldest.start for row in rows],
+        slowest=distributions.slowest(instant.now, instant.at),
+        recent=distributions.recents() if instant.details else None,
+    )
+    return PrefixTable(
+        names,
+        {
+            "compute_seconds": compute,
+            "seceded_seconds": seceded,
+            "cpu_seconds": running_cpu + np.array([t.cpu_seconds for t in totals]),
+            "recomputed_seconds": np.array([facts.recomputed.get(name, 0.0) for name in names]),
+            "late": np.array([facts.late_total.get(name, 0) for name in names], dtype=float),
+            THREAD_CPU: cpu,
+            THREAD_NONCPU: np.maximum(0.0, code - cpu),
+        },
+        attempts=[t.attempts for t in totals],
+        activities=[one.activities for one in known],
+        make=partial(_stats, taken, names),
+    )
+
+
+def _code_seconds(rows: Collection[PrefixRow], now: float) -> tuple[Column, Column]:
+    """Return the compute and the seceded seconds of prefixes up to an instant."""
+    ended = np.array([(r.tally.compute_seconds, r.tally.seceded_seconds) for r in rows])
+    compute, seceded = ended.reshape(-1, 2).T
+    return (
+        compute + np.maximum(0.0, values((row.computing for row in rows), now)),
+        seceded + np.maximum(0.0, values((row.seceding for row in rows), now)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """What prefixes are made of besides their columns, by place.
+
+    Parameters
+    ----------
+    instant, began, facts
+        As for `read`; the account's beginning.
+    rows, measured
+        Of each prefix; of the rows only what never changes.
+    counts, starts
+        (executing, stalled), and the start of the oldest attempt.
+    slowest, recent
+        Give these by prefix; no recent durations without details.
+    """
+
+    instant: _Instant
+    began: float
+    facts: SchedulerFacts
+    rows: Sequence[PrefixRow]
+    measured: Sequence[Measured]
+    counts: Sequence[tuple[int, int]]
+    starts: Sequence[float | None]
+    slowest: Callable[[str], SlowAttempt | None]
+    recent: Callable[[str, Distribution], Distribution] | None
+
+
+def _stats(taken: _Taken, names: Sequence[str], place: int, fields: dict[str, Any]) -> PrefixStats:
+    name, measured, instant, facts = names[place], taken.measured[place], taken.instant, taken.facts
+    (executing, stalled), start, durations = (
+        taken.counts[place],
+        taken.starts[place],
+        measured.durations,
+    )
+    return PrefixStats(
+        **fields,
+        executing=executing,
+        stalled=stalled,
+        first_seen=instant.began + max(0.0, taken.rows[place].first_seen - taken.began),
+        oldest_start=None if start is None else instant.at - (instant.now - start),
+        durations=durations,
         waits=measured.waits,
-        recent=recent,
-        slowest=slowest,
-        activities=_activities(measured.activities, compute + seceded, row.cpu_seconds, totals),
-        recomputed_seconds=recomputed,
-        state_seconds=state_seconds,
-        states=states,
-        expected=expected,
-        late=late,
+        recent=_NOTHING if taken.recent is None else taken.recent(name, durations[COMPUTE]),
+        slowest=taken.slowest(name),
+        state_seconds=facts.state_seconds.get(name, _NONE),
+        states=facts.states.get(name, _NONE),
+        expected=facts.expected.get(name),
         **measured.single,
     )
-    row.made = None if made_of is None else (made_of, stats)
-    return stats
-
-
-def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether all are the same objects, or equal numbers."""
-    return all(a is b or (type(a) in _PLAIN and a == b) for a, b in zip(one, other, strict=True))
-
-
-def _activities(
-    ended: Mapping[str, ActivityTotals],
-    code_seconds: float,
-    running_cpu: float,
-    totals: PrefixTotals,
-) -> dict[str, ActivityTotals]:
-    """Return the activities of all attempts: those of their code add up to its seconds.
-
-    Dask tells those of ok attempts when they end. Of the others the CPU time is known. What is left
-    of the code's seconds is not CPU time.
-    """
-    if not (code_seconds or ended):
-        return {}
-    named = 0.0
-    for activity, spent in ended.items():
-        if activity not in _NOT_NAMED:
-            named += spent.seconds
-    activities = dict(ended)
-    known = ended.get(THREAD_CPU, _NO_TOTALS)
-    cpu = known.seconds + running_cpu + totals.wasted_cpu_seconds
-    cpu = max(0.0, min(cpu, code_seconds - named))
-    activities[THREAD_CPU] = ActivityTotals(seconds=cpu, bytes=known.bytes, count=known.count)
-    known = ended.get(THREAD_NONCPU, _NO_TOTALS)
-    rest = max(0.0, code_seconds - named - cpu)
-    activities[THREAD_NONCPU] = ActivityTotals(seconds=rest, bytes=known.bytes, count=known.count)
-    return activities
 
 
 def read_capacity(account: ClusterAccount, now: float, *, at: float, start: float) -> Capacity:
@@ -267,29 +282,28 @@ def read_capacity(account: ClusterAccount, now: float, *, at: float, start: floa
         As for `read`.
     """
     rows = account.rows
-    known = {name: row.compute(now) for name, row in rows.items()}
+    known, _ = _code_seconds(rows.values(), now)
     compute, thread_seconds, idle = _balanced(account, known, now)
     return Capacity(
         at=at,
         start=start,
         thread_seconds=thread_seconds,
-        compute_seconds=compute,
+        compute_seconds=dict(zip(rows, compute.tolist(), strict=True)),
         idle_seconds=idle,
         ended=sum(sum(row.tally.counts.values()) for row in rows.values()),
     )
 
 
 def _balanced(
-    account: ClusterAccount, known: dict[str, float], now: float
-) -> tuple[dict[str, float], float, dict[str, float]]:
+    account: ClusterAccount, known: Column, now: float
+) -> tuple[Column, float, dict[str, float]]:
     """Return compute seconds by prefix, thread seconds, and idle seconds that are the rest."""
     free, held_back = account.idle.read(now)
     thread_seconds = account.thread_seconds(now)
-    compute = sum(known.values())
+    compute = sum(known.tolist())
     if compute > thread_seconds:
         # an attempt of a worker that left was told of beyond its time
-        seconds = nearest_increments(np.array(list(known.values())), thread_seconds)
-        balanced = dict(zip(known, seconds.tolist(), strict=True))
+        balanced = nearest_increments(known, thread_seconds)
         return balanced, thread_seconds, dict.fromkeys(REASONS, 0.0)
     unknown = account.unknown_seconds(now)
     idle = _by_reason(free, held_back, thread_seconds - compute, {UNKNOWN: unknown})

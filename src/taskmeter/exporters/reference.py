@@ -105,9 +105,10 @@ have not: there, `cpu_seconds_total` and `stalled` are absent, and all of a task
 `thread-noncpu`. It is as of the last report, not extrapolated. Threads that a task's code starts
 itself, such as those of a BLAS library, are not in it.
 
-`task_state_seconds_total` and `worker_state_seconds_total` are integrals over time, kept at every
-change and not sampled. A gauge scraped every 5 s says nothing of what happens in between; the rate
-of these is exact, however short a state lasts.
+`task_state_seconds_total` is an integral over time, kept at every change and not sampled. A gauge
+scraped every 5 s says nothing of what happens in between; its rate is exact, however short a state
+lasts. `worker_state_seconds_total` is an integral of what the scheduler shows at every message of a
+worker, and twice a second.
 
 ## Timestamps
 

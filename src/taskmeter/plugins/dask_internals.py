@@ -77,8 +77,16 @@ def compute_span(startstops: Any, skip: int = 0) -> tuple[float, float] | None:
 
 def compute_seconds(startstops: Any) -> float | None:
     """Return the length of the last compute action; None if there is none."""
-    span = compute_span(startstops)
-    return None if span is None else span[1]
+    # as `compute_span`, but the scheduler needs it of every task
+    for entry in reversed(startstops or ()):
+        if entry["action"] == "compute":
+            return float(entry["stop"] - entry["start"])
+    return None
+
+
+def is_wanted(task: Any) -> bool:
+    """Return whether a client or a task waits for a task (``TaskState.who_wants``, ``waiters``)."""
+    return bool(task.who_wants or task.waiters)
 
 
 def threads_of_tasks(worker: Any) -> dict[Key, int]:
@@ -342,7 +350,8 @@ def task_states() -> tuple[str, ...]:
 
 def state_counts(prefix: Any) -> Mapping[str, int]:
     """Return ``{state: tasks}`` of a prefix (``TaskPrefix.states``)."""
-    return dict(prefix.states)
+    states: Mapping[str, int] = prefix.states
+    return states
 
 
 def computed(prefix: Any) -> int:

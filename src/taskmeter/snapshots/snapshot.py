@@ -14,6 +14,7 @@ from taskmeter.attempts.attempt import (
     InFlight,
     no_attempts,
 )
+from taskmeter.attempts.lazy_mapping import LazyMapping
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.quantiles import QUANTILES, quantiles
 from taskmeter.estimation.worker_pace import WorkerSpeed
@@ -22,7 +23,6 @@ from taskmeter.snapshots.costs import Costs, costs_since
 from taskmeter.snapshots.ended import EndedAttempt
 from taskmeter.snapshots.expected import LateAttempt, Remaining
 from taskmeter.snapshots.failure import Failure, failures_since
-from taskmeter.snapshots.lazy_mapping import LazyMapping
 from taskmeter.snapshots.stats import (
     COMPUTE,
     ActivityTotals,

@@ -9,12 +9,12 @@ from operator import attrgetter
 from typing import TypeVar
 
 from taskmeter.attempts.attempt import OUTCOMES, AttemptTotals, no_attempts
+from taskmeter.attempts.lazy_mapping import LazyMapping
 from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.merge import merge_all
 from taskmeter.estimation.transfer_model import TransferModel
 from taskmeter.snapshots import html
 from taskmeter.snapshots.expected import Expected
-from taskmeter.snapshots.lazy_mapping import LazyMapping
 
 _Name = TypeVar("_Name")
 _Value = TypeVar("_Value")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.errors import count_error
+from taskmeter.plugins.scheduler.slices import sliced
 from taskmeter.protocol.names import FLUSH_OP
 
 #: How long a snapshot waits for workers; it goes on without those that hang.
@@ -53,7 +54,8 @@ class FreshMessages:
 
     async def get(self) -> None:
         """Have all workers told what they know, or as many as answer within 2 s."""
-        tasks = [task for address in self._account.workers if (task := self._ask(address))]
+        addresses = tuple(self._account.workers)
+        tasks = [task async for address in sliced(addresses) if (task := self._ask(address))]
         if tasks:
             await asyncio.wait(tasks, timeout=REFRESH_SECONDS)
 
@@ -64,7 +66,9 @@ class FreshMessages:
         self._requests.clear()
 
     def _ask(self, address: str) -> asyncio.Task[None] | None:
-        worker = self._account.workers[address]
+        worker = self._account.workers.get(address)
+        if worker is None:
+            return None
         under_way = self._requests.get(address)
         if under_way is not None:
             task, asked = under_way

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import merge
-from itertools import islice
+from heapq import merge, nsmallest
 from operator import attrgetter
 from typing import Any, Final
 
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.cluster.account import ClusterAccount
+from taskmeter.cluster.attempts_in_flight import Attempt
 from taskmeter.cluster.reading import Lists, in_flight, worker_status
 from taskmeter.estimation.worker_pace import WorkerSpeed
 from taskmeter.plugins.scheduler.slices import sliced
 from taskmeter.snapshots.snapshot import WorkerStatus
 
-#: Attempts and workers that are looked at for a page; of larger clusters it shows a part.
+#: Attempts and workers that are looked at for a page. Where more are in flight, it shows the oldest
+#: of each prefix, and so many of them.
 MOST_ATTEMPTS: Final = 1_000
-MOST_WORKERS: Final = 200
+MOST_OLDEST: Final = 400
+MOST_WORKERS: Final = 100
 
 #: So many attempts are sorted at a time.
 _RUN: Final = 1_000
@@ -56,6 +58,14 @@ class Lister:
         #: the worker to go on with
         self._next = 0
 
+    def join(self, address: str) -> None:
+        """Note that a worker came."""
+        self._statuses[address] = WorkerStatus(address=address)
+
+    def leave(self, address: str) -> None:
+        """Note that a worker went away."""
+        self._statuses.pop(address, None)
+
     async def all(self, now: float, at: float) -> Lists:
         """Return all attempts and all workers, listed in slices of the event loop's time.
 
@@ -82,7 +92,7 @@ class Lister:
         return Lists(running=tuple(ordered), workers=tuple(workers))
 
     def some(self, now: float, at: float) -> Lists:
-        """Return some attempts of each prefix, its oldest among them, and all workers.
+        """Return the attempts, of a large cluster the oldest of each prefix, and all workers.
 
         Of a large cluster, only some of the workers are looked at; the others are told as they were
         last time.
@@ -93,22 +103,19 @@ class Lister:
             As for `all`.
         """
         rows = self._account.rows.values()
-        executing = sum(row.executing for row in rows)
-        share = None if executing <= MOST_ATTEMPTS else max(1, MOST_ATTEMPTS // len(rows))
-        attempts = dict.fromkeys(a for row in rows if (a := row.oldest) is not None)
-        for row in rows:
-            attempts.update(dict.fromkeys(islice(row.running, share)))
+        attempts: Iterable[Attempt]
+        if sum(row.executing for row in rows) <= MOST_ATTEMPTS:
+            attempts = [attempt for row in rows for attempt in row.running]
+        else:
+            oldest = (attempt for row in rows if (attempt := row.oldest) is not None)
+            attempts = nsmallest(MOST_OLDEST, oldest, key=_start)
         running = sorted(in_flight(attempts, now, at, as_of=now), key=_start)
-        workers = self._workers()
-        first = self._next if self._next < len(workers) else 0
-        looked_at = workers[first : first + MOST_WORKERS]
+        addresses = tuple(self._statuses)
+        first = self._next if self._next < len(addresses) else 0
+        looked_at = addresses[first : first + MOST_WORKERS]
         self._next = first + len(looked_at)
-        known = self._statuses
-        self._statuses = {
-            ws.address: known.get(ws.address) or WorkerStatus(address=ws.address) for ws in workers
-        }
-        for ws in looked_at:
-            self._statuses[ws.address] = self._status(ws, now)
+        for address in looked_at:
+            self._statuses[address] = self._status(self._scheduler.workers[address], now)
         return Lists(running=tuple(running), workers=tuple(self._statuses.values()))
 
     def _workers(self) -> tuple[Any, ...]:

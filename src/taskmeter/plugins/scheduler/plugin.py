@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -67,9 +68,8 @@ HEARTBEAT_OP = "heartbeat_worker"
 #: A worker has this many heartbeats' time for its first message, then it counts as unmetered.
 GRACE_INTERVALS = 4
 
-#: So many series of a kind are folded at a time, which takes some 5 ms; by a scrape, fewer.
-FOLD_MOST = 500
-FOLD_FOR_SCRAPE = 100
+#: So many series of a kind are folded in a turn of the event loop, which takes some 3 ms.
+FOLD_MOST = 100
 
 #: How long a second install waits for the first one to be done.
 INSTALL_SECONDS = 30.0
@@ -91,6 +91,8 @@ class SchedulerMeter(SchedulerPlugin):
         self._receiver: Receiver | None = None
         self.otlp: OtlpExporter | None = None
         self._recording: SchedulerRecording | None = None
+        #: what came is being folded, in several turns of the event loop
+        self._folding: Iterator[int] | None = None
         #: `start` has ended, after which the scheduler has it among its plugins
         self._started = False
 
@@ -370,6 +372,7 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self.unmetered.forget(address)
         self.transits.heard(address)
+        self.transits.workers.look_at_tasks(now)
         new = self.account.apply(
             address,
             message,
@@ -395,6 +398,7 @@ class SchedulerMeter(SchedulerPlugin):
     def _welcome(self, address: str, now: float) -> None:
         ws = self.scheduler.workers[address]
         self.account.join(address, ws.nthreads, now)
+        self._lister.join(address)
         self.transits.ends[address] = []
         self.unmetered.watch(address, ws.server_id, now)
 
@@ -402,6 +406,7 @@ class SchedulerMeter(SchedulerPlugin):
         now = monotonic()
         self.transits.workers.leave(address, stimulus_id)
         self.account.leave(address, now, self.transits.left(address))
+        self._lister.leave(address)
         self.forecasting.depart(address)
         self.transits.workers.look(now)
         self.unmetered.forget(address)
@@ -423,9 +428,20 @@ class SchedulerMeter(SchedulerPlugin):
             now, self.forecasting.outlook.estimates
         )
         self.transits.workers.look(now)
-        self.account.distributions.fold(FOLD_MOST)
+        if self._folding is None:
+            self._folding = self.account.distributions.folding(FOLD_MOST)
+            self._fold()
         self.account.distributions.tick(now)
         self.turns.fold()
+
+    def _fold(self) -> None:
+        """Fold some of what came, and let others have the event loop before the rest."""
+        if self._folding is None or next(self._folding, None) is None or self._receiver is None:
+            self._folding = None
+            return
+        self.account.distributions.prefixes()
+        turn = self.turns.timed("timer", contained(self.errors, "fold", self._fold))
+        asyncio.get_running_loop().call_soon(turn)
 
     # Workers without a meter
 
@@ -475,7 +491,8 @@ class SchedulerMeter(SchedulerPlugin):
     @no_collection()
     def scrape(self) -> Snapshot:
         """Return what a scrape may show."""
-        self.account.distributions.fold(FOLD_FOR_SCRAPE)
+        if self.account.distributions.series <= FOLD_MOST:
+            self.account.distributions.fold()
         now, at = monotonic(), time()
         self._estimate(now)
         reported_at = self._reported_at(now, at) if self._stamped else None
@@ -562,8 +579,11 @@ class SchedulerMeter(SchedulerPlugin):
             Have the workers tell first what they have not told yet, so that it is exact to this
             moment.
         """
-        snapshot = await self.thorough_snapshot(refresh)
-        return await asyncio.get_running_loop().run_in_executor(None, pack_snapshot, snapshot)
+        loop = asyncio.get_running_loop()
+        # nothing here holds the snapshot, so that the thread frees its many objects
+        return await loop.run_in_executor(
+            None, pack_snapshot, await self.thorough_snapshot(refresh)
+        )
 
     async def thorough_snapshot(self, refresh: bool) -> Snapshot:  # noqa: FBT001 (a NewsDesk's)
         """Return everything, with all that has come folded in.
@@ -576,8 +596,7 @@ class SchedulerMeter(SchedulerPlugin):
         if refresh:
             await self.fresh.get()
         # What comes meanwhile is for the next one: values may come for ever.
-        for _ in range(0, self.account.distributions.series, FOLD_MOST):
-            self.account.distributions.fold(FOLD_MOST)
+        for _ in self.account.distributions.folding(FOLD_MOST):
             # others get their turn in between
             await asyncio.sleep(0)
         if self.steering.mode != "off":

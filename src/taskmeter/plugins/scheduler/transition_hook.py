@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from taskmeter.attempts.attempt import Key
+from taskmeter.attempts.state_seconds import DONE
 from taskmeter.cluster.account import ClusterAccount
 from taskmeter.cluster.worker_state import KnownEnd
 from taskmeter.errors import count_error
@@ -22,9 +23,9 @@ from taskmeter.protocol.series import NO_WORKER, QUEUED, WAIT, Series
 #: States in which a task waits on the scheduler for a worker.
 HELD = frozenset({QUEUED, NO_WORKER})
 
-#: A task that ended on its worker: its key, the state it went to, when, what Dask measured. The
-#: scheduler's task is none of it: it would be kept in memory until the next message.
-Note = tuple[Key, str, float, Any]
+#: A task that ended on its worker: its key, the state it went to, when, and how many seconds
+#: it took as Dask measured. What is kept until the next message should be little.
+Note = tuple[Key, str, float, float | None]
 
 
 class TransitionHook:
@@ -81,15 +82,16 @@ class TransitionHook:
         #: {(Dask's prefix, state): records how long a task waited}
         self._recorders: dict[tuple[Any, str], Callable[[float], None]] = {}
 
-    def hook(self) -> Callable[..., None]:  # noqa: C901 (calls would double the price of the hook)
+    def hook(self) -> Callable[..., None]:  # noqa: C901, PLR0915 (calls would double its price)
         """Return the scheduler's hook, which notes a transition.
 
-        It does next to nothing at most of them, and has what it needs in variables of its own.
+        A step in it costs several times what it costs in a loop of its own, since the scheduler's
+        code comes in between. So it does next to nothing at most transitions, has what it needs in
+        variables of its own, and leaves to methods what is rare.
         """
         clock, at, occupancy = monotonic, self.at, self.occupancy
-        rows, add_row, known = self.tasks.rows, self.tasks.add, self._scheduler.tasks
-        idle, saturated, workers = self._scheduler.idle, self._scheduler.saturated, self.workers
-        lost, unmetered = self.lost_results.keys, self._unmetered
+        tasks, rows, known = self.tasks, self.tasks.rows, self._scheduler.tasks
+        lost, unmetered = self.lost_results.keys, self._unmetered.watched
         ends, awaited, means = self.ends, self._account.awaited, self._means
 
         def transition(  # noqa: C901, PLR0912 (the same)
@@ -98,51 +100,57 @@ class TransitionHook:
             finish: str,
             /,  # Python compares each keyword with all names that could take it
             stimulus_id: Any = None,  # noqa: ARG001 (named, since it is always there)
-            **kwargs: Any,
+            worker: Any = None,
+            startstops: Any = None,
+            **kwargs: Any,  # noqa: ARG001 (what else the worker told)
         ) -> None:
             try:
                 # The time in a state is a number of tasks times now, less the instants at which
                 # they came: see `Occupancy`. Being released or forgotten has no time.
-                if occupancy and (start != "released" or finish != "forgotten"):
+                if occupancy:
                     t = clock() - at
-                    prefix = known[key].group.prefix
+                    if start == "released" and finish == "waiting":
+                        if tasks.came is not None:
+                            tasks.settle()
+                        tasks.came, tasks.came_at = key, t
+                        return
                     try:
-                        row = rows[prefix]
+                        row = rows[known[key].group.prefix]
                     except KeyError:
-                        row = add_row(prefix)
-                    if start != "released":
-                        row[start] += t
-                    if finish != "forgotten":
-                        row[finish] -= t
-                if finish == "processing":
-                    if len(idle) != workers.idle or len(saturated) != workers.saturated:
-                        workers.look_at_tasks(clock() - at)
-                    if start != "waiting":
-                        self._left(key, start, finish, clock())
-                elif start == "processing":
-                    if len(idle) != workers.idle or len(saturated) != workers.saturated:
-                        workers.look_at_tasks(clock() - at)
-                    if "startstops" in kwargs:
+                        row = tasks.add(known[key].group.prefix)
+                    if start == "processing" and finish == "memory":
+                        row[DONE] += t
+                    elif start == "memory" and finish == "forgotten":
+                        row["memory"] += t
+                        return
+                    else:
+                        if key == tasks.came:
+                            row["waiting"] += t - tasks.came_at
+                            tasks.came = None
+                        elif start != "released":
+                            row[start] += t
+                        if finish != "forgotten":
+                            row[finish] -= t
+                if start == "processing":
+                    if startstops is not None:
+                        if startstops and (last := startstops[-1])["action"] == "compute":
+                            seconds = last["stop"] - last["start"]
+                        else:
+                            seconds = dask_internals.compute_seconds(startstops)
                         # of a worker that has just been removed there is no list any more
-                        notes = ends.get(kwargs["worker"])
-                        if notes is not None:
-                            notes.append((key, finish, clock(), kwargs["startstops"]))
+                        if worker in ends:
+                            ends[worker].append((key, finish, clock(), seconds))
                         if key in awaited:
-                            self._end(key, kwargs)
-                    if lost or unmetered:
-                        self._note_end(known[key], finish, kwargs)
-                    if means:
-                        prefix = known[key].group.prefix
-                        if prefix in means:
-                            prefix.duration_average = means[prefix]
-                elif start == "memory":
-                    task = known[key]
-                    if task.who_wants or task.waiters:
-                        lost.add(key)
+                            self._end(key, worker, seconds)
+                    if lost or unmetered or means:
+                        self._note_end(key, finish, worker, startstops)
                 elif start == "released":
                     if lost and finish == "forgotten":
                         lost.discard(key)
-                else:
+                elif start == "memory":
+                    if finish == "released" and dask_internals.is_wanted(known[key]):
+                        lost.add(key)
+                elif start != "waiting" or finish != "processing":
                     self._left(key, start, finish, clock())
             except Exception:  # noqa: BLE001 (the scheduler would swallow it uncounted)
                 count_error(self._errors, "transition")
@@ -165,32 +173,34 @@ class TransitionHook:
 
     def left(self, worker: str) -> Iterator[KnownEnd]:
         """Yield the ends on a worker that went away, which it may never tell."""
-        for key, finish, at, startstops in self.ends.pop(worker, ()):
+        for key, finish, at, seconds in self.ends.pop(worker, ()):
             prefix = dask_internals.prefix_of(key)
             task = self._scheduler.tasks.get(key)
             yield KnownEnd(
                 key=key,
                 prefix=prefix,
                 ok=finish == "memory",
-                seconds=dask_internals.compute_seconds(startstops),
+                seconds=seconds,
                 at=at,
                 failed=None if finish == "memory" else failed(task, key, prefix),
             )
 
-    def _end(self, key: Key, kwargs: Mapping[str, Any]) -> None:
+    def _end(self, key: Key, worker: str, seconds: float | None) -> None:
         """Note that an attempt that was known in flight is over, before its worker tells."""
         attempt = self._account.awaited[key]
-        if attempt.worker == kwargs["worker"]:
-            seconds = dask_internals.compute_seconds(kwargs["startstops"])
+        if attempt.worker == worker:
             self._account.end(attempt, monotonic(), seconds)
 
-    def _note_end(self, task: Any, finish: str, kwargs: Mapping[str, Any]) -> None:
-        """Note that a task is done on its worker."""
-        startstops = kwargs.get("startstops")
+    def _note_end(self, key: Key, finish: str, worker: str | None, startstops: Any) -> None:
+        """Note that a task is no longer processing, where that is of interest."""
+        task = self._scheduler.tasks[key]
         if finish == "memory":
             self.lost_results.finished(task, dask_internals.compute_seconds(startstops))
-        if self._unmetered:
-            self._unmetered.note(task, finish, monotonic(), kwargs.get("worker"), startstops)
+        if self._unmetered.watched:
+            self._unmetered.note(task, finish, monotonic(), worker, startstops)
+        mean = self._means.get(task.group.prefix)
+        if mean is not None:
+            task.group.prefix.duration_average = mean
 
     def _left(self, key: Key, start: str, finish: str, now: float) -> None:
         """Note that a task has to wait for a worker, waits no more, or that nobody wants it."""

@@ -69,21 +69,21 @@ class UnmeteredWorkers:
     def __init__(self, *, max_prefixes: int) -> None:
         self.max_prefixes = max_prefixes
         #: {address: what is known of it}
-        self._watched: dict[str, _Worker] = {}
+        self.watched: dict[str, _Worker] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._watched)
+        return bool(self.watched)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._watched))
+        return iter(tuple(self.watched))
 
     def watch(self, worker: str, server_id: str, now: float) -> None:
         """Begin to account for a worker."""
-        self._watched[worker] = _Worker(f"estimate of {server_id}", now, self.max_prefixes)
+        self.watched[worker] = _Worker(f"estimate of {server_id}", now, self.max_prefixes)
 
     def forget(self, worker: str) -> None:
         """Stop accounting for a worker, because it tells by itself or has gone."""
-        self._watched.pop(worker, None)
+        self.watched.pop(worker, None)
 
     def observe(self, worker: str, executing: Mapping[Any, float], age: float, now: float) -> None:
         """Take in what a heartbeat said is executing.
@@ -99,7 +99,7 @@ class UnmeteredWorkers:
         now
             The instant, on the scheduler's monotonic clock.
         """
-        watched = self._watched[worker]
+        watched = self.watched[worker]
         for task, seconds in executing.items():
             gone = task.processing_on is None or task.processing_on.address != worker
             if not gone and task.key not in watched.running:
@@ -122,12 +122,12 @@ class UnmeteredWorkers:
             What the worker timed; None if it did not say.
         """
         if worker is None:
-            for watched in self._watched.values():
+            for watched in self.watched.values():
                 if task.key in watched.running:
                     watched.end(task.key, "cancelled", now, None)
-        elif worker in self._watched:
+        elif worker in self.watched:
             seconds = dask_internals.compute_seconds(startstops)
-            self._end(self._watched[worker], task, seconds, now, ok=finish == "memory")
+            self._end(self.watched[worker], task, seconds, now, ok=finish == "memory")
 
     @staticmethod
     def _end(watched: _Worker, task: Any, seconds: float | None, now: float, *, ok: bool) -> None:
@@ -152,7 +152,7 @@ class UnmeteredWorkers:
         grace
             Seconds that a worker has for its first message.
         """
-        for worker, watched in self._watched.items():
+        for worker, watched in self.watched.items():
             if now - watched.since > grace:
                 yield worker, watched.writer.write(now)
 
@@ -162,7 +162,7 @@ class UnmeteredWorkers:
         Before that, a worker may yet tell them itself.
         """
         taken = []
-        for watched in self._watched.values():
+        for watched in self.watched.values():
             if now - watched.since > grace:
                 taken += watched.measured
                 watched.measured = []
