@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from recordings import START, attempt, moment, snapshot, whole_news, written
 
 import taskmeter
+from command_line import BIN
 from taskmeter.attempts.attempt import InFlight
 from taskmeter.cli.main import main
 from taskmeter.exporters.trace import trace
@@ -176,7 +177,7 @@ def test_a_table_of_runs(run: Path, tmp_path: Path) -> None:
 
 def test_runs_are_served_as_pages(run: Path, tmp_path: Path) -> None:
     command = subprocess.Popen(
-        ["taskmeter", "history", run.parent, "--serve", "127.0.0.1:0"],
+        [BIN / "taskmeter", "history", run.parent, "--serve", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
