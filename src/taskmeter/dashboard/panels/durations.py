@@ -152,7 +152,7 @@ class DurationsPanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._by = select("one box for each", BY, "prefix", width=90)
+        self._by = select("one box for each", BY, "prefix", width=108)
         self._action = select("duration of", (COMPUTE,), COMPUTE, width=165)
         self._sort = select("order by", list(SORTS.items()), "total", width=105)
         self._scale = select("axis", (AUTO, LOG, LINEAR), AUTO, width=105)

@@ -195,7 +195,7 @@ CONTROLS: Final = """
 label { color: inherit; font-size: 11px; opacity: 0.75; }
 .bk-input { font-size: 12px; padding: 2px 22px 2px 8px; height: 26px; min-height: 26px; }
 @media (prefers-color-scheme: dark) {
-  .bk-input { background-color: #2b2f36; color: #d6d6d6; border-color: #4a4f57; }
+  .bk-input, .bk-btn { background-color: #2b2f36; color: #d6d6d6; border-color: #4a4f57; }
 }
 """
 
