@@ -83,10 +83,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object a run only")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--cases", nargs="*", default=("slow worker", "slow task"))
     parser.add_argument("--seconds", type=float, nargs="*", default=SLOW)
     options = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    for case in ("slow worker", "slow task"):
+    for case in options.cases:
         for slow in options.seconds:
             for seed in range(options.seeds):
                 runs = {
