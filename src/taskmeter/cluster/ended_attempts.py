@@ -29,7 +29,18 @@ class _Ended(NamedTuple):
     weight: float
 
     def told(self) -> EndedAttempt:
-        return EndedAttempt(**{**self._asdict(), "key": bounded(str(self.key))})
+        return EndedAttempt(
+            number=self.number,
+            prefix=self.prefix,
+            key=bounded(str(self.key)),
+            run_id=self.run_id,
+            worker=self.worker,
+            thread=self.thread,
+            start=self.start,
+            seconds=self.seconds,
+            outcome=self.outcome,
+            weight=self.weight,
+        )
 
 
 class EndedAttempts:
@@ -44,9 +55,9 @@ class EndedAttempts:
     def __init__(self, most: int = MOST_ENDED) -> None:
         #: number of the latest
         self.latest = 0
-        #: those that have been read before, and those that have not: in this order
-        self._read: deque[EndedAttempt] = deque(maxlen=most)
-        self._new: deque[_Ended] = deque(maxlen=most)
+        self._ended: deque[_Ended] = deque(maxlen=most)
+        #: {number: attempt} of those that were read last
+        self._read: dict[int, EndedAttempt] = {}
 
     def add(
         self,
@@ -63,7 +74,7 @@ class EndedAttempts:
     ) -> None:
         """Add an attempt; `start` is in Unix time."""
         self.latest += 1
-        self._new.append(
+        self._ended.append(
             _Ended(
                 self.latest, prefix, key, run_id, worker, thread, start, seconds, outcome, weight
             )
@@ -71,9 +82,11 @@ class EndedAttempts:
 
     def after(self, number: int = 0, most: int | None = None) -> tuple[EndedAttempt, ...]:
         """Return those after a number, the oldest first; no more than the latest `most`."""
-        while self._new:
-            self._read.append(self._new.popleft().told())
-        wanted = min(self.latest - number, len(self._read))
+        wanted = min(self.latest - number, len(self._ended))
         if most is not None:
             wanted = min(wanted, most)
-        return tuple(islice(self._read, len(self._read) - max(0, wanted), None))
+        ended = islice(self._ended, len(self._ended) - max(0, wanted), None)
+        read = self._read
+        found = tuple(read.get(attempt.number) or attempt.told() for attempt in ended)
+        self._read = {attempt.number: attempt for attempt in found}
+        return found
