@@ -65,6 +65,7 @@ class Settings:
     tracked_series: int = DEFAULTS["tracked-series"]
     tracked_groups: int = DEFAULTS["tracked-groups"]
     tracked_pairs: int = DEFAULTS["tracked-pairs"]
+    worker_series: int = DEFAULTS["worker-series"]
     durations: str = DEFAULTS["durations"]
     default_durations: Mapping[str, Any] = field(
         default_factory=lambda: dict(DEFAULTS["default-durations"])

@@ -24,10 +24,11 @@ from taskmeter.catalogue.family import (
 from taskmeter.catalogue.forecasts import FORECASTS
 from taskmeter.catalogue.histograms import HISTOGRAMS
 from taskmeter.catalogue.itself import ITSELF
+from taskmeter.catalogue.workers import WORKERS
 
 #: Every family, in the order of exposition. Errors come last, so that they can tell of the others.
 FAMILIES: tuple[Family, ...] = (
-    *ATTEMPTS, *CAPACITY, *ACTIVITIES, *FORECASTS, *HISTOGRAMS, *ITSELF,
+    *ATTEMPTS, *CAPACITY, *WORKERS, *ACTIVITIES, *FORECASTS, *HISTOGRAMS, *ITSELF,
 )  # fmt: skip
 
 __all__ = [

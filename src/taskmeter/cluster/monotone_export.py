@@ -13,7 +13,7 @@ from taskmeter.cluster.monotone_seconds import MonotoneSeconds
 from taskmeter.snapshots.costs import Cost, Costs
 from taskmeter.snapshots.failure import Failure
 from taskmeter.snapshots.prefix_table import Column, PrefixTable
-from taskmeter.snapshots.snapshot import Snapshot
+from taskmeter.snapshots.snapshot import Snapshot, WorkerStatus
 from taskmeter.snapshots.stats import ActivityTotals
 
 _Name = TypeVar("_Name", bound=Hashable)
@@ -43,6 +43,8 @@ class MonotoneExport:
         self._worker_states: Mapping[str, float] = {}
         self._failures: tuple[Failure, ...] = ()
         self._costs: Costs = {}
+        #: {address: what was exported of a worker last}
+        self._workers: dict[str, WorkerStatus] = {}
 
     def look(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot as it may be exported after all those before it.
@@ -83,6 +85,18 @@ class MonotoneExport:
             activity_totals=self._outside,
             worker_state_seconds=self._worker_states,
         )
+
+    def workers(self, workers: tuple[WorkerStatus, ...]) -> tuple[WorkerStatus, ...]:
+        """Return workers with none of their counters below what was exported.
+
+        Parameters
+        ----------
+        workers
+            All of which something is exported.
+        """
+        held = {status.address: _highest_worker(status, self._workers) for status in workers}
+        self._workers = held
+        return tuple(held.values())
 
     def _held(self, prefixes: PrefixTable, compute: Column) -> PrefixTable:
         """Return prefixes with none of their counters below what was exported."""
@@ -142,6 +156,19 @@ def _highest_attempts(
                 count=max(totals.count, mark.count), seconds=max(totals.seconds, mark.seconds)
             )
     return {**new, **highest} if highest else new
+
+
+def _highest_worker(new: WorkerStatus, shown: Mapping[str, WorkerStatus]) -> WorkerStatus:
+    mark = shown.get(new.address)
+    if mark is None:
+        return new
+    return replace(
+        new,
+        thread_seconds=max(new.thread_seconds, mark.thread_seconds),
+        compute_seconds=max(new.compute_seconds, mark.compute_seconds),
+        cpu_seconds=max(new.cpu_seconds, mark.cpu_seconds),
+        attempts=_highest_attempts(new.attempts, mark.attempts),
+    )
 
 
 def _highest_failures(new: tuple[Failure, ...], shown: tuple[Failure, ...]) -> tuple[Failure, ...]:

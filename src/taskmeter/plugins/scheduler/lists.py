@@ -115,8 +115,18 @@ class Lister:
         looked_at = addresses[first : first + MOST_WORKERS]
         self._next = first + len(looked_at)
         for address in looked_at:
-            self._statuses[address] = self._status(self._scheduler.workers[address], now)
+            self._looked_at(address, now)
         return Lists(running=tuple(running), workers=tuple(self._statuses.values()))
+
+    def first(self, most: int, now: float) -> tuple[WorkerStatus, ...]:
+        """Return so many workers at most: of those that are there, the ones that came first."""
+        return tuple(self._looked_at(address, now) for address in tuple(self._statuses)[:most])
+
+    def _looked_at(self, address: str, now: float) -> WorkerStatus:
+        ws = self._scheduler.workers.get(address)
+        if ws is not None:
+            self._statuses[address] = self._status(ws, now)
+        return self._statuses[address]
 
     def _workers(self) -> tuple[Any, ...]:
         workers: Iterable[Any] = self._scheduler.workers.values()

@@ -146,6 +146,7 @@ class SchedulerMeter(SchedulerPlugin):
         self._price = settings.price_per_thread_hour
         self.turns = LoopTurns()
         self._stamped = settings.timestamps
+        self._worker_series = settings.worker_series
         #: the instant of the latest message, on the monotonic clock and in Unix time
         self._stamp: tuple[float, float] = (now, self.began)
         self.export = MonotoneExport()
@@ -436,10 +437,12 @@ class SchedulerMeter(SchedulerPlugin):
 
     def _fold(self) -> None:
         """Fold some of what came, and let others have the event loop before the rest."""
-        if self._folding is None or next(self._folding, None) is None or self._receiver is None:
-            self._folding = None
+        # after an error the timer begins anew
+        folding, self._folding = self._folding, None
+        if folding is None or next(folding, None) is None or self._receiver is None:
             return
         self.account.distributions.prefixes()
+        self._folding = folding
         turn = self.turns.timed("timer", contained(self.errors, "fold", self._fold))
         asyncio.get_running_loop().call_soon(turn)
 
@@ -496,7 +499,10 @@ class SchedulerMeter(SchedulerPlugin):
         now, at = monotonic(), time()
         self._estimate(now)
         reported_at = self._reported_at(now, at) if self._stamped else None
-        return self.export.look(self._read(now, at, details=False, reported_at=reported_at))
+        lists = Lists(workers=self.export.workers(self._lister.first(self._worker_series, now)))
+        return self.export.look(
+            self._read(now, at, details=False, lists=lists, reported_at=reported_at)
+        )
 
     def _capacity(self) -> Capacity:
         """Return what became of the capacity up to now."""

@@ -49,6 +49,8 @@ class TransitionHook:
         Prefixes that keep their name.
     means
         ``{Dask's prefix: seconds}`` to put in place of Dask's own average when a task ended.
+    clock
+        The monotonic clock.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class TransitionHook:
         occupancy: bool,
         max_prefixes: int,
         means: Mapping[Any, float] | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.at = at
         self.workers = WorkerStates(scheduler, at)
@@ -76,6 +79,7 @@ class TransitionHook:
         self._account = account
         self._unmetered = unmetered
         self._errors = errors
+        self._clock = clock
         self._means = {} if means is None else means
         #: {key: since when a task waits for a worker}
         self._held: dict[Key, float] = {}
@@ -89,7 +93,7 @@ class TransitionHook:
         code comes in between. So it does next to nothing at most transitions, has what it needs in
         variables of its own, and leaves to methods what is rare.
         """
-        clock, at, occupancy = monotonic, self.at, self.occupancy
+        clock, at, occupancy = self._clock, self.at, self.occupancy
         tasks, rows, known = self.tasks, self.tasks.rows, self._scheduler.tasks
         lost, unmetered = self.lost_results.keys, self._unmetered.watched
         ends, awaited, means = self.ends, self._account.awaited, self._means
@@ -189,7 +193,7 @@ class TransitionHook:
         """Note that an attempt that was known in flight is over, before its worker tells."""
         attempt = self._account.awaited[key]
         if attempt.worker == worker:
-            self._account.end(attempt, monotonic(), seconds)
+            self._account.end(attempt, self._clock(), seconds)
 
     def _note_end(self, key: Key, finish: str, worker: str | None, startstops: Any) -> None:
         """Note that a task is no longer processing, where that is of interest."""
@@ -197,7 +201,7 @@ class TransitionHook:
         if finish == "memory":
             self.lost_results.finished(task, dask_internals.compute_seconds(startstops))
         if self._unmetered.watched:
-            self._unmetered.note(task, finish, monotonic(), worker, startstops)
+            self._unmetered.note(task, finish, self._clock(), worker, startstops)
         mean = self._means.get(task.group.prefix)
         if mean is not None:
             task.group.prefix.duration_average = mean
