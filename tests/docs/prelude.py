@@ -18,6 +18,10 @@ def fetch(address):
     return address
 
 
+train, seeds = slow, range(3)
+download, urls = fetch, [url]
+
+
 cluster = LocalCluster(n_workers=2, processes=False, dashboard_address=":0")
 client = Client(cluster)
 taskmeter.install(client)

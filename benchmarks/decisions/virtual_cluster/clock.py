@@ -26,6 +26,8 @@ READERS = (
     ("taskmeter.plugins.scheduler.fresh_messages", "monotonic"),
     ("taskmeter.plugins.scheduler.handlers", "monotonic"),
     ("taskmeter.plugins.scheduler.history", "monotonic"),
+    ("taskmeter.plugins.scheduler.prefix_rules", "monotonic"),
+    ("taskmeter.plugins.scheduler.recording", "time"),
     ("taskmeter.plugins.scheduler.states", "monotonic"),
 )
 
