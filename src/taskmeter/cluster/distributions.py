@@ -358,7 +358,8 @@ class Distributions:
         return {
             (series.context, series.what): distribution
             for series, distribution in self._background()
-            if series.measure == ACTIVITY
+            # one that has just come waits to be folded
+            if series.measure == ACTIVITY and distribution.count
         }
 
     def activity_totals(self) -> dict[tuple[str, str], ActivityTotals]:
