@@ -216,8 +216,7 @@ async def measure(prefixes: int, tasks: int, workers: int, seconds: int) -> dict
     scheduler = await Scheduler(port=0, dashboard=True, dashboard_address=":0", validate=False)
     meter = await install(scheduler)
     fill(scheduler, prefixes, tasks, workers)
-    while meter.account.distributions.fold(500):
-        await asyncio.sleep(0)
+    meter.account.distributions.fold()
     snapshot = meter.snapshot()
     done = sum(p.durations["compute"].count for p in snapshot.prefixes.values())
     assert len(snapshot.prefixes) == prefixes
