@@ -13,10 +13,10 @@ from taskmeter.history.recording_writer import RecordingWriter
 #: News are asked for this often ...
 INTERVAL_SECONDS: Final = 1.0
 
-#: ... and a snapshot comes with them this often, or so seldom that it takes no more than 1/200 of
+#: ... and a snapshot comes with them this often, or so seldom that it takes no more than 1/400 of
 #: the time; at first more often, so that a run that is killed early has one.
 SNAPSHOT_SECONDS: Final = 10.0
-_LEAST_PAUSES: Final = 200.0
+LEAST_PAUSES: Final = 400.0
 
 
 class Recorder:
@@ -112,7 +112,7 @@ class Recorder:
             complete = self._step(self._last if ending else None, with_snapshot)
             cost = time.monotonic() - now
             if with_snapshot:
-                due = now + max(min(SNAPSHOT_SECONDS, now - began), _LEAST_PAUSES * cost)
+                due = now + max(min(SNAPSHOT_SECONDS, now - began), LEAST_PAUSES * cost)
             if ending or self.ended_by is not None:
                 break
             self._ending.wait(self._interval)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from taskmeter.snapshots.snapshot import Snapshot
 from taskmeter.snapshots.stats import COMPUTE, PrefixStats
 
 #: When there are too many attempts, so many of the limit are left: thinning reads all of them.
-_THINNED: Final = 0.9
+_THINNED: Final = 0.5
 
 #: Late attempts that are remembered until they end.
 _MOST_LATE: Final = 10_000
@@ -202,10 +202,10 @@ class _AttemptTable:
     """The ended attempts of a recording: all up to a limit, then a fair sample a prefix.
 
     Every attempt draws a number in [0, 1), and a prefix keeps those below its share, which is
-    halved while it has most of all that are too many. So each attempt of a prefix is kept with the
-    same probability, whenever it came and however long it took. What is notable (failed, late, lost
-    or cancelled) has a share of its own, which falls only when there is more of that than half the
-    limit.
+    halved while it has most of all that are too many, until half of the limit is left. So each
+    attempt of a prefix is kept with the same probability, whenever it came and however long it
+    took. What is notable (failed, late, lost or cancelled) has a share of its own, which falls only
+    when there is more of that than half of what is left.
     """
 
     def __init__(self, db: sqlite3.Connection, most: int) -> None:
@@ -231,48 +231,61 @@ class _AttemptTable:
                 self._late[event.data.get("worker"), event.data.get("key")] = None
         while len(self._late) > _MOST_LATE:
             del self._late[next(iter(self._late))]
-        changed: set[tuple[str, bool]] = set()
-        rows = []
+        shares, kept, late = self._shares, self._kept, self._late
+        random, changed, rows = self._random.random, set(), []
         for a in ended:
-            late = (a.worker, a.key) in self._late
-            stratum = text(a.prefix), a.outcome != "ok" or late
-            draw = self._random.random()
-            if draw < self._shares.setdefault(stratum, 1.0):
-                self._kept[stratum] = self._kept.get(stratum, 0) + 1
+            is_late = bool(late) and (a.worker, a.key) in late
+            stratum = text(a.prefix), is_late or a.outcome != "ok"
+            draw = random()
+            if draw < shares.setdefault(stratum, 1.0):
+                kept[stratum] = kept.get(stratum, 0) + 1
                 changed.add(stratum)
                 rows.append(
                     (
                         a.number, stratum[0], text(a.key), a.run_id, text(a.worker), a.thread,
-                        a.start, a.seconds, a.outcome, a.weight, late, draw,
+                        a.start, a.seconds, a.outcome, a.weight, is_late, draw,
                     )
                 )  # fmt: skip
         self._db.executemany(
             "INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
         )
-        if sum(self._kept.values()) > self._most:
-            changed |= self._thin()
+        if sum(kept.values()) > self._most:
+            changed.update(self._halve(_THINNED * self._most))
+            self._tell(changed)
+            self._thin()
+        self._tell(changed)
+
+    def _tell(self, strata: Iterable[tuple[str, bool]]) -> None:
         self._db.executemany(
             "REPLACE INTO samples VALUES (?, ?, ?, ?)",
-            [(*stratum, self._shares[stratum], self._kept[stratum]) for stratum in changed],
+            [(*stratum, self._shares[stratum], self._kept[stratum]) for stratum in strata],
         )
 
-    def _thin(self) -> set[tuple[str, bool]]:
-        """Halve shares until there is room; return whose."""
-        left = _THINNED * self._most
-        kept, halved = self._kept, set()
+    def _halve(self, left: float) -> set[tuple[str, bool]]:
+        """Halve shares until so many attempts are to be expected; return whose."""
+        kept, halved = dict(self._kept), set()
         while sum(kept.values()) > left:
             ordinary = [stratum for stratum in kept if not stratum[1] and kept[stratum] > 1]
             notable = sum(number for (_, is_notable), number in kept.items() if is_notable)
             candidates = ordinary if ordinary and notable <= left / 2 else kept
             largest = max(candidates, key=kept.__getitem__)
             self._shares[largest] /= 2
-            kept[largest] -= self._db.execute(
-                "DELETE FROM attempts"
-                " WHERE draw >= ? AND prefix = ? AND (outcome <> 'ok' OR late) = ?",
-                (self._shares[largest], *largest),
-            ).rowcount
+            kept[largest] //= 2
             halved.add(largest)
         return halved
+
+    def _thin(self) -> None:
+        """Remove what is beyond its share, all in one look at the table."""
+        self._db.execute(
+            "DELETE FROM attempts WHERE draw >= (SELECT share FROM samples AS s "
+            "WHERE s.prefix = attempts.prefix AND s.notable = (outcome <> 'ok' OR late))"
+        )
+        rows = self._db.execute(
+            "SELECT prefix, outcome <> 'ok' OR late AS notable, count(*) FROM attempts "
+            "GROUP BY prefix, notable"
+        )
+        self._kept = dict.fromkeys(self._kept, 0)
+        self._kept.update({(prefix, bool(notable)): count for prefix, notable, count in rows})
 
 
 def _prefix_row(name: str, stats: PrefixStats) -> tuple[Any, ...]:
@@ -300,6 +313,9 @@ def moment_of(row: Sequence[Any]) -> Moment:
     )
 
 
-def text(value: Any) -> str:
+def text(value: str) -> str:
     """Return a text that can be stored: lone surrogates as their escapes."""
-    return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
+    # a flag of the text, which almost every one has
+    if value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
