@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-# Tests that start clusters, processes or browsers: one after the other. The others run in parallel.
-LIVE = tests/live tests/cli tests/pages
+# Tests on clusters, which compare with how long things take: one after the other. Those of commands
+# and pages, which do not, and the pure ones run in parallel.
+LIVE = tests/live
+COMMANDS = tests/cli tests/pages
 
 .PHONY: demo test check docs package grafana bench golden clean
 
@@ -12,7 +14,8 @@ demo: $(VENV)/.demo  ## run a real workload under the live view
 	$(BIN)/taskmeter demo
 
 test: $(VENV)/.test prometheus chromium  ## everything on this Python, then the oldest and the newest packages
-	$(BIN)/python -m pytest -n 2 --doctest-modules src tests $(LIVE:%=--ignore=%)
+	$(BIN)/python -m pytest -n 2 --doctest-modules src tests $(foreach part,$(LIVE) $(COMMANDS),--ignore=$(part))
+	$(BIN)/python -m pytest -n 2 $(COMMANDS)
 	$(BIN)/python -m pytest $(LIVE)
 	VENV=$(VENV) tests/oldest.sh
 	VENV=$(VENV) tests/newest.sh

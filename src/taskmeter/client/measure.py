@@ -111,7 +111,7 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
     >>> with taskmeter.measure() as m:
     ...     dask.delayed(sum)([1, 2]).compute(scheduler="threads")
     3
-    >>> m.snapshot.prefixes["sum"].attempts["ok"].count
+    >>> m.local.prefixes["sum"].attempts["ok"].count
     1
     """
 
