@@ -89,6 +89,7 @@ class Settings:
     record_moments: int = DEFAULTS["record-moments"]
     record_keep: int = DEFAULTS["record-keep"]
     record_days: float = DEFAULTS["record-days"]
+    warm_start: str = DEFAULTS["warm-start"] or ""
     price_per_thread_hour: float | None = DEFAULTS["price-per-thread-hour"]
 
     @classmethod

@@ -9,7 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from taskmeter.distributions.distribution import Distribution
 from taskmeter.distributions.grid import Floats
+from taskmeter.estimation.earlier import as_attempts
 from taskmeter.estimation.estimate import Estimate
 from taskmeter.estimation.hint import Hint
 from taskmeter.estimation.in_flight import InFlightColumns, Rows
@@ -136,6 +138,21 @@ class Forecasts:
         self._random = np.random.default_rng(0)
 
     # Events
+
+    def begin_with(self, earlier: Mapping[str, Distribution]) -> None:
+        """Know prefixes from earlier runs, as far as there is room for them.
+
+        Parameters
+        ----------
+        earlier
+            ``{prefix: durations of its ok attempts}``, see `taskmeter.estimation.earlier`.
+        """
+        for name, durations in earlier.items():
+            prefix = self._prefix(name) if durations.count else None
+            if prefix is not None:
+                prefix.changed = True
+                for start, seconds, weight in as_attempts(durations):
+                    prefix.sample.add(start, seconds, completed=True, weight=weight)
 
     def take(self, completed: Iterable[Completed]) -> None:
         """Take in what ended, also what failed, was cancelled or lost."""

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -24,6 +25,7 @@ from taskmeter.errors import contained, logger
 from taskmeter.exporters.otlp import OtlpExporter, start_otlp
 from taskmeter.exporters.prometheus import Exporter
 from taskmeter.garbage import no_collection
+from taskmeter.history.earlier_runs import earlier_durations
 from taskmeter.history.rings import Rings
 from taskmeter.plugins import dask_internals
 from taskmeter.plugins.http import Mount, mount
@@ -112,6 +114,20 @@ class SchedulerMeter(SchedulerPlugin):
             None, plugin=make_loader(), name=LOADER, idempotent=False
         )
         self._started = True
+        if settings.warm_start and self.steering.mode != "off":
+            self._warming = asyncio.create_task(self._warm_start(settings))
+
+    async def _warm_start(self, settings: Settings) -> None:
+        """Know prefixes from earlier runs; half of the room for estimates is left for new ones."""
+        try:
+            earlier = await asyncio.to_thread(
+                earlier_durations, Path(settings.warm_start), settings.max_forecasts // 2
+            )
+            with self.turns.turn("estimates"):
+                self.forecasting.forecasts.begin_with(earlier)
+        except Exception as error:  # noqa: BLE001 (without, it is a cold start)
+            self.errors["warm start"] = self.errors.get("warm start", 0) + 1
+            logger.warning("taskmeter: no warm start from %s: %s", settings.warm_start, error)
 
     async def _is_second(self, scheduler: Any) -> bool:
         """Return whether another meter is at work, once it is registered or has gone."""
