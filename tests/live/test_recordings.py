@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import dask.config
 import pytest
+from click.testing import CliRunner
 from real_clusters import Metered, metered_cluster, nap, wait_until
 
 import taskmeter
 from command_line import BIN
+from taskmeter.cli.main import main
 from taskmeter.history.recording import Recording
 from taskmeter.history.recording_paths import recordings
 
@@ -88,6 +91,10 @@ def test_the_command_records_until_it_is_interrupted(cluster: Metered, tmp_path:
         cluster.client.gather(cluster.client.map(nap, [0.02] * 20, key="seen", pure=False))
         running = cluster.client.submit(nap, 6, key="endless", pure=False)
         wait_until(lambda: cluster.snapshot().executing == 1, what="a task in flight")
+        trace = tmp_path.parent / "trace.json"
+        CliRunner().invoke(main, ["trace", cluster.client.scheduler.address, "-o", str(trace)])
+        outcomes = {event.get("cat") for event in json.loads(trace.read_text())["traceEvents"]}
+        assert {"ok", "failed", "in flight"} <= outcomes
         command.send_signal(signal.SIGINT)
         said, _ = command.communicate(timeout=30)
     finally:
