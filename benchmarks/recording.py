@@ -88,7 +88,7 @@ def measured(rate: int, prefixes: int, seconds: int, limits: Limits) -> dict[str
             moment = Moment(
                 start=at,
                 stop=at + 1,
-                compute_seconds=dict.fromkeys(names[:50], 1.23456789),
+                compute_seconds=dict.fromkeys(names[:50], 1.2345678901234),
                 thread_seconds=200.0,
                 idle_seconds=dict.fromkeys(("no-task", "overhead", "scheduler"), 1.23456789),
                 ended=rate,

@@ -111,7 +111,8 @@ def test_what_cannot_be_done_is_one_sentence(here: Path) -> None:
     assert "Nothing answers at" in refused("tcp://127.0.0.1:9")
     for name in ("no.json", "text.json"):
         assert refused(name) == (
-            f"'{name}' is not a snapshot: make one with taskmeter snapshot ADDRESS --json > FILE."
+            f"'{name}' is neither a recording nor a snapshot: make one with taskmeter record "
+            "ADDRESS -o FILE, or with taskmeter snapshot ADDRESS --json > FILE."
         )
     assert refused("gone.json") == "There is no file 'gone.json'."
     assert refused("no.json", "-o", "a/b.html") == (

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import dask.config
 import pytest
+from click.testing import CliRunner
 from real_clusters import Metered, metered_cluster, nap, wait_until
 
 import taskmeter
 from command_line import BIN
+from taskmeter.cli.main import main
 from taskmeter.history.recording import Recording
 from taskmeter.history.recording_paths import recordings
 
@@ -87,8 +89,12 @@ def test_the_command_records_until_it_is_interrupted(cluster: Metered, tmp_path:
         wait_until(path.exists, timeout=30, what="a file")
         wait_until(lambda: bool(recordings(tmp_path)), what="a recording")
         cluster.client.gather(cluster.client.map(nap, [0.02] * 20, key="seen", pure=False))
-        running = cluster.client.submit(nap, 30, key="endless", pure=False)
+        running = cluster.client.submit(nap, 6, key="endless", pure=False)
         wait_until(lambda: cluster.snapshot().executing == 1, what="a task in flight")
+        trace = tmp_path.parent / "trace.json"
+        CliRunner().invoke(main, ["trace", cluster.client.scheduler.address, "-o", str(trace)])
+        outcomes = {event.get("cat") for event in json.loads(trace.read_text())["traceEvents"]}
+        assert {"ok", "failed", "in flight"} <= outcomes
         command.send_signal(signal.SIGINT)
         said, _ = command.communicate(timeout=30)
     finally:
@@ -121,13 +127,24 @@ def test_a_measured_block_is_recorded(cluster: Metered, tmp_path: Path) -> None:
     assert found.moments[0].start >= found.snapshot.start - 1e-6
 
 
-def test_a_folder_that_cannot_be_written_costs_one_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_costs_one_error_and_a_warm_start_knows_prefixes(
+    cluster: Metered, folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
-    with (
-        dask.config.set({"taskmeter.record": f"{tmp_path}/file/run.sqlite"}),
-        metered_cluster(workers=1, threads=1) as metered,
-    ):
+    wait_until(lambda: "recorded" in of_scheduler(folder).snapshot.prefixes, what="a snapshot")
+    settings = {
+        "taskmeter.record": f"{tmp_path}/file/run.sqlite",
+        "taskmeter.warm-start": str(folder),
+    }
+    with dask.config.set(settings), metered_cluster(workers=1, threads=1) as metered:
         wait_until(lambda: metered.snapshot().errors.get("recording") == 1, what="the error")
-        assert metered.client.submit(nap, 0.01).result() == 0.01
-        time.sleep(1.5)
+        running = metered.client.submit(nap, 4, key="recorded-0")
+        wait_until(lambda: metered.snapshot().executing == 1, what="a task in flight")
+        wait_until(
+            lambda: metered.snapshot().prefixes["recorded"].expected is not None, what="an estimate"
+        )
+        stats = metered.snapshot().prefixes["recorded"]
+        assert stats.ended == 0
+        assert stats.expected.completions == 4
+        running.cancel()
         assert metered.snapshot().errors == {"recording": 1}

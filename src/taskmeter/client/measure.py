@@ -150,7 +150,8 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         OSError
             If it cannot be written.
         """
-        write(Path(path), _page(self.snapshot, self._about("report", title), self._moments))
+        about = self._about("report", title)
+        write(Path(path), _page(self.snapshot, about, self._moments))
 
     def record(self, path: str | os.PathLike[str], *, title: str = TITLE) -> None:
         """Write a recording of what happened inside: one SQLite file, see docs/recordings.md.

@@ -31,7 +31,7 @@ CREATE TABLE prefixes (
 CREATE TABLE moments (
     start REAL PRIMARY KEY, stop REAL, compute_seconds TEXT, rest_seconds REAL,
     thread_seconds REAL, idle_seconds TEXT, ended INTEGER, band TEXT
-) WITHOUT ROWID;
+);
 CREATE TABLE attempts (
     number INTEGER PRIMARY KEY, prefix TEXT, key TEXT, run_id INTEGER, worker TEXT, thread INTEGER,
     start REAL, seconds REAL, outcome TEXT, weight REAL, late INTEGER, draw REAL

@@ -167,9 +167,14 @@ class RecordingWriter:
         if not moments:
             return
         start = moments[0].start
-        later = "FROM moments WHERE stop > ? ORDER BY start"
-        known = [moment_of(row) for row in self._db.execute(f"SELECT * {later}", (start,))]
-        self._db.execute("DELETE FROM moments WHERE stop > ?", (start,))
+        # the primary key finds those that begin later and the one before them, which may overlap
+        later = (
+            "FROM moments WHERE stop > ?1 AND start >= "
+            "coalesce((SELECT max(start) FROM moments WHERE start <= ?1), ?1)"
+        )
+        rows = self._db.execute(f"SELECT * {later} ORDER BY start", (start,))
+        known = [moment_of(row) for row in rows]
+        self._db.execute(f"DELETE {later}", (start,))
         earlier = [m.part(m.start, start) for m in known if m.start < start]
         self._insert([*earlier, *moments])
         self._moments += len(moments) + len(earlier) - len(known)
@@ -190,8 +195,8 @@ class RecordingWriter:
             "REPLACE INTO moments VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
-                    m.start, m.stop, json.dumps(dict(m.compute_seconds)), m.rest_seconds,
-                    m.thread_seconds, json.dumps(dict(m.idle_seconds)), m.ended, json.dumps(m.band),
+                    m.start, m.stop, _seconds(m.compute_seconds), m.rest_seconds,
+                    m.thread_seconds, _seconds(m.idle_seconds), m.ended, json.dumps(m.band),
                 )
                 for m in moments
             ],
@@ -286,6 +291,11 @@ class _AttemptTable:
         )
         self._kept = dict.fromkeys(self._kept, 0)
         self._kept.update({(prefix, bool(notable)): count for prefix, notable, count in rows})
+
+
+def _seconds(by_name: Mapping[str, float]) -> str:
+    """Return seconds as JSON, to a nanosecond: half as long as all digits."""
+    return json.dumps({name: round(seconds, 9) for name, seconds in by_name.items()})
 
 
 def _prefix_row(name: str, stats: PrefixStats) -> tuple[Any, ...]:
