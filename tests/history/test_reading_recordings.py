@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 from recordings import START, attempt, moment, snapshot, whole_news, written
 
 import taskmeter
@@ -138,7 +139,6 @@ def test_an_empty_trace_is_valid() -> None:
 
 
 def test_tables_as_csv_and_parquet(run: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
     invoke("export", run, "-o", tmp_path / "csv")
     invoke("export", run, "--format", "parquet", "-o", tmp_path / "parquet")
     with (tmp_path / "csv" / "attempts.csv").open(newline="") as file:
