@@ -308,14 +308,17 @@ def test_names_are_never_more_than_text(visit, dashboard):
 
 def test_a_tooltip_shows_a_name_as_text(visit, dashboard):
     page = visit("individual-taskmeter-durations")
-    names = [name for (name,) in shown(page, "boxes", "name")]
     page.wait_for_timeout(1000)
-    place = names.index(next(name for name in names if "img" in name))
-    canvas = page.locator("canvas:visible").first.bounding_box()
-    top = canvas["y"]
-    for step in range(200):
-        y = top + canvas["height"] * (place + 0.2 + 0.01 * (step % 60)) / len(names)
-        page.mouse.move(canvas["x"] + canvas["width"] * (0.1 + 0.0045 * step), y)
+    for step in range(600):
+        if step % 50 == 0:  # the order of the boxes may change, and so their place
+            names = [name for (name,) in shown(page, "boxes", "name")]
+            place = names.index(next(name for name in names if "img" in name))
+            canvas = page.locator("canvas:visible").first.bounding_box()
+        row = place + 0.2 + 0.01 * (step % 60)
+        page.mouse.move(
+            canvas["x"] + canvas["width"] * (0.1 + 0.0045 * (step % 200)),
+            canvas["y"] + canvas["height"] * row / len(names),
+        )
         tip = page.locator(".bk-Tooltip", has_text="img")
         if tip.count() and tip.first.is_visible():
             break
