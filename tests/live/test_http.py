@@ -515,7 +515,7 @@ async def test_a_real_prometheus_reads_every_name(tmp_path: Path) -> None:
     async with Scheduler(port=0, host="127.0.0.1", dashboard_address=":0") as s:
         mount(s, exporter(snapshot(**{name: i for i, name in enumerate((*HARD, ""))})))
         config = {
-            "global": {"scrape_interval": "100ms"},
+            "global": {"scrape_interval": "1s"},
             "scrape_configs": [
                 {
                     "job_name": "dask",
@@ -548,7 +548,14 @@ async def test_a_real_prometheus_reads_every_name(tmp_path: Path) -> None:
         )
         try:
             await until(scraped)
-            result = (await ask("/api/v1/query?query=dask_taskmeter_executing"))["result"]
+            result: list[dict[str, Any]] = []
+
+            async def answered() -> bool:  # some time after the scrape
+                answer = await ask("/api/v1/query?query=dask_taskmeter_executing")
+                result[:] = answer.get("result", ())
+                return bool(result)
+
+            await until(answered)
         finally:
             server.terminate()
             await server.wait()

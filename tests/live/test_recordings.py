@@ -76,6 +76,15 @@ def test_the_scheduler_records_itself_while_it_works(cluster: Metered, folder: P
     )
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let processes that are started end by Ctrl-C, also where that is ignored here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_command_records_until_it_is_interrupted(cluster: Metered, tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
     command = subprocess.Popen(
