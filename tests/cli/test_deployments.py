@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import dask_jobqueue.config
 import pytest
 from dask_jobqueue import SLURMCluster
 from distributed import Client
@@ -85,6 +87,8 @@ def test_a_scheduler_is_metered_however_it_is_told_to(way: str, tmp_path: Path) 
 
 
 def test_the_script_of_a_batch_system_starts_metered_workers(tmp_path: Path) -> None:
+    # tests before may have reset the settings, and its defaults with them
+    importlib.reload(dask_jobqueue.config)
     options = {"preload": [PRELOAD], "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     script = tmp_path / "job.sh"
     with SLURMCluster(

@@ -372,7 +372,9 @@ def test_the_demo_stays_for_looking_around_until_ctrl_c(tmp_path: Path) -> None:
             with urllib.request.urlopen(url, timeout=10) as page:
                 assert page.status == 200
             command = lines[-2].split()
-            assert reported(execute(*command[1:], "--count", "1", cwd=tmp_path).stdout, "read-csv")
+            assert reported(
+                execute(*command[1:], "--count", "1", cwd=tmp_path).stdout, "measure_row_by_row"
+            )
             demo.send_signal(signal.SIGINT)
             rest = demo.stdout.read()
             assert (demo.wait(30), rest) == (0, "")

@@ -159,7 +159,12 @@ def test_prefixes_with_a_random_part_count_as_one():
         known = metered.snapshot()
         assert [name for name in known.prefixes if name.startswith("step")] == ["step"]
         assert sum(known.prefixes["step"].states.values()) == 21
-        wait_until(lambda: metered.prefix("step").expected.completions == 20, what="all are known")
+
+        def completions() -> int:
+            expected = metered.prefix("step").expected
+            return 0 if expected is None else expected.completions
+
+        wait_until(lambda: completions() == 20, what="all are known")
         wait_until(lambda: 0 < average(metered, "step-of-violet") < 1, what="Dask knows, too")
         assert metered.snapshot().remaining.tasks == 1
         client.cancel([last, *done])
