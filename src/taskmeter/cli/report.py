@@ -11,8 +11,8 @@ from taskmeter.cli.options import STDOUT, force_option, refusing, tls_options
 from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.source import connected, recording, saved_with_course
 from taskmeter.client.connect import ask
+from taskmeter.client.facts import facts as cluster_facts
 from taskmeter.client.history import course_async
-from taskmeter.client.measure import facts as cluster_facts
 from taskmeter.history.recording_format import is_recording
 from taskmeter.text import size, terminal_safe
 from taskmeter.version import __version__

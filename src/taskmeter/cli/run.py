@@ -28,7 +28,7 @@ from taskmeter.cli.output_files import check_writable, write_files
 from taskmeter.cli.script import Script
 from taskmeter.cli.watch import ObservedCluster
 from taskmeter.client.connect import Refusal, silence_dask
-from taskmeter.client.measure import LOCAL_SOURCE
+from taskmeter.client.facts import LOCAL_SOURCE
 from taskmeter.client.recording import RecordingNames
 from taskmeter.text import terminal_safe
 from taskmeter.version import __version__

@@ -14,8 +14,8 @@ from pathlib import Path
 from distributed import Client, default_client
 
 from taskmeter.client.connect import Refusal, ask, page_url, read
+from taskmeter.client.facts import LOCAL_SOURCE, local_versions
 from taskmeter.client.history import Course
-from taskmeter.client.measure import LOCAL_SOURCE, local_versions
 from taskmeter.client.recording import start_recording, write_recording
 from taskmeter.history.moment import Moment, between
 from taskmeter.history.news import News

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import cast
 
 from distributed import Client
-from distributed.versions import get_versions
 
 from taskmeter.client.api import install_async, snapshot_async
+from taskmeter.client.facts import LOCAL_SOURCE, facts_async, local_versions
 from taskmeter.client.history import course_async, news_async
 from taskmeter.history.moment import Moment
 from taskmeter.history.news import Cursor, News
 from taskmeter.plugins.local.meter import LocalMeter
 from taskmeter.snapshots.snapshot import Snapshot
-from taskmeter.version import __version__
 from taskmeter.views.html.facts import Facts
-
-#: Where the figures of Dask's local schedulers come from.
-LOCAL_SOURCE = "Dask's local schedulers in this process"
 
 #: What stands above a report if nobody says otherwise.
 TITLE = "taskmeter report"
@@ -53,7 +48,7 @@ def report(client: Client, path: str | os.PathLike[str], *, title: str = TITLE) 
 
 async def _report(client: Client, path: Path, title: str) -> None:
     found = await snapshot_async(client)
-    write(path, _page(found, await _facts(client, title), await course_async(client, found)))
+    write(path, _page(found, await facts_async(client, title), await course_async(client, found)))
 
 
 def _page(found: Snapshot, facts: Facts, moments: Sequence[Moment]) -> str:
@@ -249,7 +244,7 @@ class measure:  # noqa: N801 (a context manager reads as a verb)
         cursor = Cursor(before.at, before.at, last)
         self._news = (await news_async(client, cursor, snapshot=False)).since(before)
         self._moments = await course_async(client, self.snapshot)
-        facts = await _facts(client, TITLE)
+        facts = await facts_async(client, TITLE)
         self._source, self._versions = facts.source, facts.versions
 
 
@@ -260,33 +255,3 @@ def _current_client(*, asynchronous: bool) -> Client | None:
     except ValueError:
         return None
     return client if client.asynchronous == asynchronous else None
-
-
-def local_versions() -> dict[str, str]:
-    """Return the versions that a report on this process names."""
-    return {"taskmeter here": __version__, **named(get_versions())}
-
-
-async def _facts(client: Client, title: str) -> Facts:
-    versions = {"taskmeter here": __version__}
-    with suppress(Exception):
-        versions.update(named(await client.scheduler.versions()))
-    return Facts(title=title, source=client.scheduler.address, versions=versions)
-
-
-def facts(client: Client, title: str) -> Facts:
-    """Return what a report says of a client's cluster; no versions if it does not answer."""
-    found: Facts = client.sync(_facts, client, title)
-    return found
-
-
-def named(found: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """Return those of Dask's versions that matter, by name."""
-    host, packages = found["host"], found["packages"]
-    wanted = {name: packages.get(name) for name in ("distributed", "dask", "numpy", "pandas")}
-    every = {
-        **wanted,
-        "Python": str(host.get("python", "")).removesuffix(".final.0"),
-        "system": " ".join(str(host.get(part, "")) for part in ("OS", "OS-release", "machine")),
-    }
-    return {name: str(version) for name, version in every.items() if version}

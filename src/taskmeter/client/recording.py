@@ -14,8 +14,8 @@ from typing import Any
 from distributed import Client
 
 from taskmeter.client.connect import Refusal, ask
+from taskmeter.client.facts import facts
 from taskmeter.client.history import news_async
-from taskmeter.client.measure import facts
 from taskmeter.errors import logger
 from taskmeter.history.news import Cursor, News
 from taskmeter.history.recorder import Recorder
